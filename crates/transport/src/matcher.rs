@@ -276,7 +276,8 @@ impl Matcher {
     ) {
         let waiting = sends.waiting.drain(..);
         self.ended_sends.extend(waiting.map(|waiting| (waiting.send, Err(reason.clone()))));
-        self.orphaned.add(&mut self.matching, from.source, session, |message| message.envelope.session);
+        let is_of = |message: &Unexpected, session| message.envelope.session == session;
+        self.orphaned.add(&mut self.matching, from.source, session, is_of);
     }
 }
 
@@ -288,24 +289,33 @@ const ORPHANED_SESSIONS_MAX: usize = 64;
 pub struct OrphanedSessions(VecDeque<(Source, SessionId)>);
 
 impl OrphanedSessions {
-    /// A session has ended. If it is one too many, the messages of the one that ended first are forgotten;
-    /// `session_of` says which session a message came in.
+    /// A session has ended. If it is one too many, the messages of the one that ended first are forgotten:
+    /// `is_of` says whether a message came in a session, and is asked only for that.
     pub fn add<M>(
         &mut self,
         matching: &mut Matching<M>,
         source: Source,
         session: SessionId,
-        session_of: impl Fn(&M) -> SessionId,
+        is_of: impl FnMut(&M, SessionId) -> bool,
     ) {
         if matching.unexpected() == 0 {
             return self.0.clear();
         }
         self.0.push_back((source, session));
-        if self.0.len() > ORPHANED_SESSIONS_MAX
-            && let Some((source, oldest)) = self.0.pop_front()
-        {
-            matching.forget(source, |message| session_of(message) == oldest);
+        if self.0.len() > ORPHANED_SESSIONS_MAX {
+            self.forget_oldest(matching, is_of);
         }
+    }
+
+    /// Forgets the messages of the session that ended first; false when there is none.
+    pub fn forget_oldest<M>(
+        &mut self,
+        matching: &mut Matching<M>,
+        mut is_of: impl FnMut(&M, SessionId) -> bool,
+    ) -> bool {
+        let Some((source, oldest)) = self.0.pop_front() else { return false };
+        matching.forget(source, |message| is_of(message, oldest));
+        true
     }
 }
 
@@ -419,7 +429,7 @@ mod tests {
         let ended = (0..=ORPHANED_SESSIONS_MAX as u32).map(SessionId);
         for session in ended.clone() {
             matching.keep(source, Tag(9), session);
-            orphaned.add(&mut matching, source, session, |&session| session);
+            orphaned.add(&mut matching, source, session, |&of, session| of == session);
         }
         const ANY: Pattern = Pattern { source: None, tag: None };
         let left: Vec<_> = core::iter::from_fn(|| matching.take(ANY)).map(|kept| kept.message).collect();

@@ -340,6 +340,10 @@ impl Datagram for Stuck {
 
     fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
 
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        self.inner.host_of(peer)
+    }
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         self.inner.resolve(address)
     }

@@ -59,6 +59,10 @@ impl Datagram for SimDatagram {
     /// All hosts of a simulation are known.
     fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
 
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        Some(u64::from(peer.0))
+    }
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         host_at(address, self.fabric().host_count()).map(Destination)
     }

@@ -1,7 +1,7 @@
 //! The driver itself: its sockets, its two halves, and the peers that both of them know.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
@@ -66,6 +66,14 @@ impl UdpDriver {
     }
 }
 
+/// See [`Datagram::host_of`].
+fn host_number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => u64::from(v4.to_bits()),
+        IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
+    }
+}
+
 impl Datagram for UdpDriver {
     fn name(&self) -> &'static str {
         NAME
@@ -81,6 +89,10 @@ impl Datagram for UdpDriver {
 
     fn keep_peer(&mut self, peer: Destination, keep: bool) {
         self.peers.keep(peer, keep);
+    }
+
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        self.peers.address(peer).map(|address| host_number(address.ip()))
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

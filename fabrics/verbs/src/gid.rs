@@ -35,6 +35,11 @@ impl Gid {
         self.0[..8].try_into().expect("eight of sixteen")
     }
 
+    /// The lower half: which port of the subnet it is.
+    pub fn interface(self) -> u64 {
+        u64::from_be_bytes(self.0[8..].try_into().expect("eight of sixteen"))
+    }
+
     /// The sender of a datagram that begins with `header`.
     ///
     /// The bytes do not say whether they hold an IPv6 header (or InfiniBand's, which has that form) or an

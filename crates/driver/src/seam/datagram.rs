@@ -71,6 +71,10 @@ pub trait Datagram: Send {
     /// makes room for others unless at least one does.
     fn keep_peer(&mut self, peer: Destination, keep: bool);
 
+    /// A number for what of the network a peer has to itself, in which it can have many addresses: for IPv4
+    /// the address, for IPv6 its upper half. `None` where the fabric does not say.
+    fn host_of(&self, peer: Destination) -> Option<u64>;
+
     /// Queues one packet made of `parts` in order. Its bytes are copied or handed to the fabric before this
     /// returns.
     ///

@@ -100,6 +100,12 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
         (peer.generation == to.0 >> INDEX_BITS).then_some(&peer.way)
     }
 
+    /// The address of a peer; `None` when it has been replaced.
+    pub fn address(&self, of: Destination) -> Option<A> {
+        let peer = self.peers.get((of.0 & INDEX_MASK) as usize)?;
+        (peer.generation == of.0 >> INDEX_BITS).then_some(peer.address)
+    }
+
     fn source_not_last(&mut self, address: A, way: impl FnOnce() -> W) -> (Destination, Option<W>) {
         let (index, replaced) = match self.by_address.get(&address) {
             Some(&index) => (index, None),

@@ -28,7 +28,7 @@ pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
     BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, MpiThreads, PARAMETERS,
-    RingSettings, Settings, ShmSettings, ShmTrust, UdpSettings, VerbsSettings,
+    PeersSettings, RingSettings, Settings, ShmSettings, ShmTrust, UdpSettings, VerbsSettings,
 };
 pub use value::Value;
 

@@ -95,6 +95,18 @@ parameters! {
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
         checksum: Option<bool> = "auto", Domain::boolean().or_auto(), Session, "Whether packets carry a checksum of their own; auto takes one unless the network checks packets itself, as RDMA does.";
     }
+    "What peers may cost an endpoint of `basic` or `homa`."
+    peers: PeersSettings {
+        sessions_max: u16 = "4096", Domain::integer(1, 32768, "sessions"), Endpoint, "Most sessions at a time; openers beyond go on trying until one ends or their time is over.";
+        sessions_per_host: u16 = "1024", Domain::integer(1, 32768, "sessions"), Endpoint, "Most of them that one host opened: an IPv4 address, or an IPv6 network of 64 bits.";
+        half_open_max: u16 = "1024", Domain::integer(1, 16384, "sessions"), Endpoint, "Most sessions that others have asked for and not confirmed; beyond, the oldest makes room.";
+        half_open_per_host: u16 = "256", Domain::integer(1, 16384, "sessions"), Endpoint, "Most of those that one host asked for; beyond, it gets no answer.";
+        cookies_from: u16 = "64", Domain::integer(0, 16384, "sessions"), Endpoint, "With this many of those an opener has to prove its address first, which takes a round trip more.";
+        session_bytes: usize = "64M", Domain::size(M, 64 * G), Endpoint, "Most bytes that a peer can make the endpoint hold in one session: results, parts of messages, slots, messages that wait; two of the longest messages, or eight times endpoint.unexpected_bytes, if that is more. Its requests have to come again beyond that.";
+        bytes: usize = "1G", Domain::size(M, 64 * G), Endpoint, "Most bytes of all sessions together; twice those of one if that is more. Half is for whichever asks first, and each session has an equal share of the rest.";
+        keep_time: Duration = "10s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that a result waits for its acknowledgement, or a part of a request for the rest, without a word about it from the peer.";
+        messages: bool = "true", Domain::boolean(), Endpoint, "Whether tagged messages are taken; where they are not, the session of a peer that sends one ends. For services that only answer calls.";
+    }
     "The `udp` driver: packets through the kernel's sockets."
     udp: UdpSettings {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
@@ -110,6 +122,8 @@ parameters! {
         connect: ConnectBy = "auto", Domain::choice::<ConnectBy>(), Endpoint, "Who connects the queue pairs of ring+verbs: bootstrap has the two endpoints tell each other their queue pairs, cm has rdma_cm do it by IP address; auto takes cm where the device cannot do without it (iWARP, or no address of RoCE). All endpoints of a cluster need the same.";
         mtu: Option<usize> = "auto", Domain::power_of_two(256, 4096).or_auto(), Endpoint, "Longest packet; auto takes what the link carries.";
         block_bytes: usize = "32M", Domain::power_of_two(64 * K, 16 * G), Endpoint, "Memory from which one endpoint of ring+verbs lends large payloads, and as much again to read those of its peers into; all of it is pinned.";
+        peer_ring_bytes: usize = "4M", Domain::power_of_two(4 * K, G), Endpoint, "Longest ring of a peer of ring+verbs, or our own if that is longer: as much is pinned for what leaves to it.";
+        pinned_bytes: usize = "8G", Domain::size(M, 1024 * G), Endpoint, "Most bytes that the process may have pinned when a peer of ring+verbs connects; peers beyond are refused.";
         signal_period: u16 = "16", Domain::integer(1, 64, "requests"), Endpoint, "Requests to send of which one is reported by the card when it is done.";
         inline_bytes: usize = "200", Domain::size(0, K), Endpoint, "Longest payload that travels inside its request instead of being fetched by the card; less where the card takes less.";
         huge_pages: bool = "true", Domain::boolean(), Endpoint, "Whether buffers lie in huge pages, as far as the system has some.";

@@ -19,7 +19,7 @@ use farcall_verbs::ConnectBy as LanesConnectBy;
 use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 
 use crate::parameters::{
-    ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, ShmTrust, UdpSettings,
+    ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, PeersSettings, Settings, ShmTrust, UdpSettings,
 };
 
 /// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take
@@ -145,12 +145,30 @@ pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig 
             ConnectBy::Cm => LanesConnectBy::Cm,
         },
         ring_bytes: verbs_ring_bytes(settings),
+        peer_ring_bytes_max: verbs.peer_ring_bytes,
+        pinned_bytes_max: verbs.pinned_bytes,
         block_bytes: verbs.block_bytes,
         mtu_bytes: verbs.mtu,
         signal_period: usize::from(verbs.signal_period),
         inline_bytes: verbs.inline_bytes,
         huge_pages: verbs.huge_pages,
         ..default
+    }
+}
+
+/// The part of a configuration that says what peers may cost.
+fn costs_of_peers(peers: &PeersSettings) -> PacketConfig {
+    PacketConfig {
+        sessions_max: peers.sessions_max,
+        sessions_per_host: peers.sessions_per_host,
+        half_open_max: peers.half_open_max,
+        half_open_per_host: peers.half_open_per_host,
+        cookies_from: peers.cookies_from,
+        session_bytes_max: peers.session_bytes,
+        bytes_max: peers.bytes,
+        keep_time: peers.keep_time,
+        messages: peers.messages,
+        ..PacketConfig::default()
     }
 }
 
@@ -165,7 +183,7 @@ pub fn basic_config(settings: &Settings) -> PacketConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: basic.resend_interval,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
-        ..PacketConfig::default()
+        ..costs_of_peers(&settings.peers)
     }
 }
 
@@ -180,7 +198,7 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: homa.resend_interval,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
-        ..PacketConfig::default()
+        ..costs_of_peers(&settings.peers)
     }
 }
 

@@ -12,8 +12,7 @@ use crate::wire::Protocol;
 use farcall_base::{Entropy, Identity};
 
 pub use crate::calls::{
-    ASSEMBLY_BYTES_MAX, CallError, Counters, Delivery, Payload, RECYCLED_BUFFER_BYTES_MAX, Received,
-    ReplyTooLong, Transmit,
+    CallError, Counters, Delivery, Payload, RECYCLED_BUFFER_BYTES_MAX, Received, ReplyTooLong, Transmit,
 };
 pub use config::BasicConfig;
 

@@ -1,13 +1,10 @@
 //! A long message on its way in, put together from pieces that come in any order and more than once.
 //!
 //! Pieces lie at multiples of the session's piece length and fill it, but for the last one. Whatever does not
-//! fit is not of this message, and two pieces are either the same one or do not overlap.
+//! fit is not of this message, and two pieces are either the same one or do not overlap. Nor does a piece
+//! count that begins beyond what was permitted: so memory is written to only a round trip ahead of what came.
 
 use super::sending::Cut;
-
-/// The most bytes of long messages that one session puts together at a time. Beyond, new ones have to wait,
-/// except that one is always possible.
-pub const ASSEMBLY_BYTES_MAX: usize = 64 << 20;
 
 /// What a piece did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +22,10 @@ pub(super) enum Added {
 /// The message so far.
 #[derive(Debug)]
 pub struct Assembly {
+    /// From the start to behind the last piece that is here. The memory for all is reserved at once, but
+    /// takes pages only as far as it is written to.
     bytes: Vec<u8>,
+    total: u32,
     /// One bit a piece.
     present: Vec<u64>,
     pieces_missing: u32,
@@ -39,24 +39,30 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// An empty message. The caller has checked `total` against the session's limit.
-    pub(super) fn new(tag: u16, total: u32, cut: &Cut) -> Self {
+    /// An empty message. The caller has checked `total` against the session's limit. `None` when the system
+    /// has no memory for it.
+    pub(super) fn new(tag: u16, total: u32, cut: &Cut) -> Option<Self> {
         let pieces = total.div_ceil(cut.fragment_bytes);
-        Self {
-            bytes: vec![0; total as usize],
-            present: vec![0; pieces.div_ceil(64) as usize],
+        let (mut bytes, mut present) = (Vec::new(), Vec::new());
+        bytes.try_reserve_exact(total as usize).ok()?;
+        present.try_reserve_exact(pieces.div_ceil(64) as usize).ok()?;
+        present.resize(pieces.div_ceil(64) as usize, 0);
+        Some(Self {
+            bytes,
+            total,
+            present,
             pieces_missing: pieces,
             received_bytes: 0,
             granted: cut.unscheduled_bytes.min(total),
             priority: 0,
             tag,
             fragment_bytes: cut.fragment_bytes,
-        }
+        })
     }
 
     /// Length of the whole message.
     pub fn total(&self) -> u32 {
-        self.bytes.len() as u32
+        self.total
     }
 
     /// Service or status.
@@ -102,7 +108,7 @@ impl Assembly {
         if !same_message || !offset.is_multiple_of(self.fragment_bytes) || offset >= total {
             return Added::Misfit;
         }
-        if payload.len() as u32 != self.fragment_bytes.min(total - offset) {
+        if payload.len() as u32 != self.fragment_bytes.min(total - offset) || offset >= self.granted {
             return Added::Misfit;
         }
         let piece = offset / self.fragment_bytes;
@@ -111,11 +117,21 @@ impl Assembly {
             return Added::Twice;
         }
         self.present[word] |= bit;
-        self.bytes[offset as usize..][..payload.len()].copy_from_slice(payload);
+        self.put(offset as usize, payload);
         self.received_bytes += payload.len() as u32;
         self.granted = self.granted.max(offset + payload.len() as u32);
         self.pieces_missing -= 1;
         if self.pieces_missing == 0 { Added::Complete } else { Added::New }
+    }
+
+    /// Writes a piece; what is missing in front of it is nought meanwhile.
+    fn put(&mut self, offset: usize, payload: &[u8]) {
+        if self.bytes.len() <= offset {
+            self.bytes.resize(offset, 0);
+            self.bytes.extend_from_slice(payload);
+        } else {
+            self.bytes[offset..][..payload.len()].copy_from_slice(payload);
+        }
     }
 
     /// What was permitted and is not here, as offset and length, in order.

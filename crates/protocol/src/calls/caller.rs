@@ -148,12 +148,4 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
             _ => None,
         }
     }
-
-    /// Bytes of a response under construction.
-    pub(super) fn assembling_bytes(&self) -> usize {
-        match &self.state {
-            CallerState::Receiving(response) => response.total() as usize,
-            _ => 0,
-        }
-    }
 }

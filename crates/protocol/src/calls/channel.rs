@@ -18,6 +18,7 @@ use super::ready::{Ready, Side, SlotRef, start_sending};
 use super::sending::Cut;
 use super::server::{ServerSlot, ServerState};
 use super::upkeep::Control;
+use farcall_base::Instant;
 
 /// What the packets of a session need; our own limits until both sides have agreed.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +64,20 @@ pub struct Channel<B, P: Policy> {
     pub(super) questions: Questions,
     pub(super) route: Route,
     pub(super) is_up: bool,
-    /// Whether any slot waits for a tick.
+    /// Slots that wait for ticks, each once.
+    pub(super) ticking: Vec<SlotRef>,
+    /// Whether the session is among those of which slots do.
     pub(super) awake: bool,
+    /// When the peer was last reminded of a result.
+    pub(super) reminded_at: Instant,
+    /// What the peer makes us hold.
+    pub(super) held_bytes: usize,
+    /// How much of it is in the sum of all sessions.
+    pub(super) counted_bytes: usize,
+    /// How much it may be, as of the packet that is being handled.
+    pub(super) room_bytes: usize,
+    /// Whether slots may have memory for their next results.
+    pub(super) has_spares: bool,
     pub(super) callers: Vec<CallerSlot<B>>,
     pub(super) servers: Vec<ServerSlot<B>>,
     /// Slots of `callers` for the next calls; the one freed last is used first, since its memory is warm.
@@ -86,7 +99,13 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             questions: Questions::default(),
             route: Route::new(PeerAddress(0), WireSession::NONE, &offer),
             is_up: false,
+            ticking: Vec::new(),
             awake: false,
+            reminded_at: Instant::ZERO,
+            held_bytes: 0,
+            counted_bytes: 0,
+            room_bytes: 0,
+            has_spares: false,
             callers: Vec::new(),
             servers: Vec::new(),
             free: Vec::new(),
@@ -164,9 +183,11 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             && slot.sequence == key.sequence()
             && matches!(slot.state, ServerState::Running)
         {
+            let before = slot.held_bytes();
             slot.answer(status, payload);
-            self.awake = true;
+            self.held_bytes = self.held_bytes - before + slot.held_bytes();
             start_sending::<B, P>(reference, &mut slot.response, &mut slot.upkeep, &self.route.cut, ready);
+            self.wake(reference, ready);
         }
         Ok(())
     }
@@ -178,6 +199,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let Some(slot) = self.callers.iter().position(wanted) else { return };
         let was_launched = !matches!(self.callers[slot].state, CallerState::Waiting);
         if let Some(response) = self.callers[slot].finish() {
+            self.held_bytes -= response.total() as usize;
             policy.over(self.reference(slot as u16, Side::Caller), &response);
         }
         if !was_launched && !canary::leaves_out(Rule::SettledCalls) {
@@ -201,7 +223,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Frees the slot of a call that is over.
     #[inline]
     pub(super) fn release(&mut self, slot: u16, ready: &mut Ready) {
-        self.awake = true;
         if slot >= self.route.calls_max {
             // A displaced call was cancelled: its slot is of no use any more.
             return self.callers[usize::from(slot)].settle();
@@ -220,11 +241,41 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         (calls.count(), requests.count())
     }
 
-    /// Bytes of messages under construction. Walks all slots: asked for only when a long message begins.
-    pub(super) fn assembling_bytes(&self) -> usize {
-        let responses: usize = self.callers.iter().map(CallerSlot::assembling_bytes).sum();
-        let requests: usize = self.servers.iter().map(ServerSlot::assembling_bytes).sum();
-        responses + requests
+    /// What the slots hold for the peer; walks all of them, for tests. The rest of `held_bytes` is a
+    /// transport's.
+    pub(super) fn held_in_slots(&self) -> usize {
+        let response = |caller: &CallerSlot<B>| match &caller.state {
+            CallerState::Receiving(response) => response.total() as usize,
+            _ => 0,
+        };
+        let responses: usize = self.callers.iter().map(response).sum();
+        let requests: usize = self.servers.iter().map(ServerSlot::held_bytes).sum();
+        responses + requests + self.servers.len() * size_of::<ServerSlot<B>>()
+    }
+
+    /// Changes the state of a call to us, and keeps count of what is held for it.
+    #[inline]
+    pub(super) fn change_server<T>(&mut self, slot: u16, change: impl FnOnce(&mut ServerSlot<B>) -> T) -> T {
+        let server = &mut self.servers[usize::from(slot)];
+        let before = server.held_bytes();
+        let result = change(server);
+        self.held_bytes = self.held_bytes - before + server.held_bytes();
+        result
+    }
+
+    /// As [`Channel::change_server`] where a result, if there is one, goes. Its memory is stored for the next
+    /// one unless the peer makes us hold much already.
+    #[inline]
+    pub(super) fn release_server<T>(&mut self, slot: u16, change: impl FnOnce(&mut ServerSlot<B>) -> T) -> T {
+        let stores_spares = self.held_bytes <= self.room_bytes / 2;
+        self.has_spares |= stores_spares;
+        self.change_server(slot, |server| {
+            let result = change(server);
+            if !stores_spares {
+                server.drop_spare();
+            }
+            result
+        })
     }
 
     #[inline]
@@ -264,8 +315,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let reference = self.reference(slot, Side::Caller);
         let caller = &mut self.callers[usize::from(slot)];
         caller.launch();
-        self.awake = true;
         start_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, &self.route.cut, ready);
+        self.wake(reference, ready);
     }
 
     /// Whether another call is taken, most likely: numbers of a slot may be used up.

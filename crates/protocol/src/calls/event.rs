@@ -131,6 +131,16 @@ pub struct Counters {
     pub acknowledges_asked: u64,
     /// Told peers which priorities messages should have.
     pub cutoffs_sent: u64,
-    /// Long messages that had to wait because too much was being assembled.
+    /// Long messages that had to wait because their peer made us hold too much.
     pub assembly_full: u64,
+    /// Requests of one packet that had to come again for that reason.
+    pub requests_refused: u64,
+    /// Requests of which the rest did not come.
+    pub requests_abandoned: u64,
+    /// Results that their callers neither acknowledged nor asked for.
+    pub results_abandoned: u64,
+    /// Ticks so far.
+    pub ticks: u64,
+    /// Slots that were looked at in them.
+    pub slots_ticked: u64,
 }

@@ -68,6 +68,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         held.fold((0, 0), |sum, (calls, requests)| (sum.0 + calls, sum.1 + requests))
     }
 
+    /// Bytes that peers make this endpoint hold.
+    pub fn held_bytes(&self) -> usize {
+        self.budget.held_bytes()
+    }
+
     /// Panics unless what the policy keeps is true; for tests.
     pub(crate) fn check_policy(&self) {
         self.policy.check(|slot| {

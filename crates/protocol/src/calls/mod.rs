@@ -21,6 +21,7 @@
 //! ([`Calls::poll_transmit`], [`Calls::next_deadline`], [`Calls::poll_event`]).
 
 mod assembly;
+mod budget;
 mod caller;
 mod channel;
 mod control;
@@ -53,8 +54,8 @@ use crate::wire::{CallKey, Header, Malformed};
 use farcall_base::canary::{self, Rule};
 use farcall_base::{Entropy, Identity, Instant};
 
-pub use assembly::ASSEMBLY_BYTES_MAX;
 pub(crate) use assembly::Assembly;
+use budget::Budget;
 use channel::Channel;
 pub use event::{CallError, Counters, Delivery, Payload, Received, ReplyTooLong, Transmit};
 pub(crate) use fuzz::{fuzz_messages, fuzz_sessions};
@@ -81,6 +82,11 @@ pub struct Calls<B, P: Policy> {
     /// When waiting slots are looked at next; [`Instant::NEVER`] while none waits.
     tick_at: Instant,
     resend_interval: Duration,
+    /// After how many ticks of silence about it a result, or a part of a request, is dropped.
+    keep_ticks: u32,
+    budget: Budget,
+    /// Sessions that are being ticked; empty between ticks.
+    ticked: Vec<u16>,
     counters: Counters,
     events: VecDeque<SessionEvent>,
 }
@@ -96,7 +102,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         identity: Identity,
         entropy: Entropy,
     ) -> Result<Self, ConfigError> {
+        let keep_ticks = session.keep_time.as_nanos() / resend_interval.as_nanos().max(1);
         Ok(Self {
+            keep_ticks: u32::try_from(keep_ticks).unwrap_or(u32::MAX).max(1),
+            budget: Budget::new(&session),
             sessions: Sessions::new(session, P::PROTOCOL, identity, entropy)?,
             channels: Vec::new(),
             ready: Ready::default(),
@@ -104,6 +113,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             held_until: Instant::ZERO,
             tick_at: Instant::NEVER,
             resend_interval,
+            ticked: Vec::new(),
             counters: Counters::default(),
             events: VecDeque::new(),
         })
@@ -160,7 +170,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         payload: Payload<'_, B>,
     ) -> Result<(), ReplyTooLong> {
         match channel_of(&mut self.channels, session) {
-            Some(channel) => channel.reply(request, status, payload, &mut self.ready),
+            Some(channel) => {
+                let replied = channel.reply(request, status, payload, &mut self.ready);
+                self.budget.follow(channel);
+                replied
+            }
             None => Ok(()),
         }
     }
@@ -169,6 +183,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     pub fn cancel(&mut self, session: SessionId, call: u32) {
         let Some(channel) = channel_of(&mut self.channels, session) else { return };
         channel.cancel(call, &mut self.ready, &mut self.policy);
+        self.budget.follow(channel);
         // The slot is settled by ticks, and none is planned where no packet of a call has left yet.
         let is_settled = !canary::leaves_out(Rule::SettledCalls);
         if is_settled && channel.awake && self.tick_at == Instant::NEVER {
@@ -181,6 +196,19 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// A message of one packet is not copied: the delivery says where in `packet` it is.
     #[inline]
     pub fn handle(&mut self, from: PeerAddress, packet: &[u8], now: Instant) -> Option<Delivery> {
+        self.handle_from(from, || None, packet, now)
+    }
+
+    /// As [`Calls::handle`] of a packet whose sender is on a host with a number. There is a limit to the
+    /// sessions of one host.
+    #[inline]
+    pub fn handle_from(
+        &mut self,
+        from: PeerAddress,
+        host: impl FnOnce() -> Option<u64>,
+        packet: &[u8],
+        now: Instant,
+    ) -> Option<Delivery> {
         let header = match Header::parse(packet) {
             Ok(header) => header,
             Err(Malformed { .. }) => {
@@ -189,7 +217,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             }
         };
         if header.opcode.is_of_session() {
-            self.sessions.handle(from, &header, packet, now);
+            self.sessions.handle(from, host, &header, packet, now);
             self.follow_sessions();
             return None;
         }
@@ -201,7 +229,28 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if self.tick_at == Instant::NEVER {
             self.tick_at = now + self.resend_interval;
         }
-        channel.handle(&header, packet, &mut self.ready, &mut self.policy, &mut self.counters)
+        channel.room_bytes = self.budget.room(channel.held_bytes);
+        let Self { ready, policy, counters, .. } = self;
+        let delivery = channel.handle(&header, packet, ready, policy, counters);
+        self.budget.follow(channel);
+        delivery
+    }
+
+    /// Counts bytes that the transport stores of a peer's messages as held for it: see
+    /// [`SessionConfig::session_bytes_max`].
+    pub fn hold(&mut self, session: SessionId, bytes: usize) {
+        if let Some(channel) = channel_of(&mut self.channels, session) {
+            channel.held_bytes += bytes;
+            self.budget.follow(channel);
+        }
+    }
+
+    /// The transport stores so much less. Of a session that is over nothing is counted any more.
+    pub fn release(&mut self, session: SessionId, bytes: usize) {
+        if let Some(channel) = channel_of(&mut self.channels, session) {
+            channel.held_bytes -= bytes;
+            self.budget.follow(channel);
+        }
     }
 
     /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign
@@ -269,6 +318,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
                 }
                 SessionEvent::Down { id, .. } => {
                     if let Some(mut channel) = self.channel_place(id).take() {
+                        self.budget.session_down(&channel);
                         self.policy.session_down(id.index() as u16, &mut channel.peer);
                     }
                 }

@@ -27,10 +27,6 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// Whether a peer has few unanswered questions at a time. Otherwise every slot asks for itself.
     const QUESTIONS_TAKE_TURNS: bool = false;
 
-    /// Whether a caller is asked for its acknowledgement by a packet for that; otherwise by the result's
-    /// start.
-    const ASKS_FOR_ACKNOWLEDGEMENT: bool = false;
-
     /// What is kept for each session.
     type Peer: fmt::Debug + Default + Send;
 

@@ -54,6 +54,8 @@ pub(super) struct Ready {
     /// References in all of these together, so that a turn without any looks at one word.
     waiting: usize,
     ages: u64,
+    /// Sessions of which slots wait for ticks. One that ended meanwhile may be among them.
+    pub(super) awake: Vec<u16>,
 }
 
 impl Ready {

@@ -3,7 +3,7 @@
 
 use crate::wire::{CallKey, Flags, Header, MessagePacket, Opcode, parse_whole};
 
-use super::assembly::{ASSEMBLY_BYTES_MAX, Assembly};
+use super::assembly::Assembly;
 use super::channel::Channel;
 use super::event::{Counters, Delivery};
 use super::policy::Policy;
@@ -38,7 +38,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             counters.malformed += 1;
             return None;
         };
-        self.awake = true;
         let whole = Whole { key: header.call, flags: header.flags, tag, length: payload.len() };
         self.handle_whole(&whole, ready, policy, counters)
     }
@@ -57,7 +56,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             counters.malformed += 1;
             return None;
         };
-        self.awake = true;
         match packet {
             MessagePacket::Acknowledge { calls } => {
                 calls.iter().for_each(|key| self.acknowledge(key, policy));
@@ -91,10 +89,17 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// The peer is done with a call, whether we have seen it or not.
     fn acknowledge(&mut self, key: CallKey, policy: &mut P) {
         let reference = self.reference(key.slot(), Side::Server);
-        let Some(slot) = self.servers.get_mut(usize::from(key.slot())) else { return };
-        let superseded = if key.sequence() > slot.sequence { slot.supersede(key.sequence()) } else { None };
-        let forgotten = if key.sequence() == slot.sequence { slot.forget() } else { None };
-        if let Some(request) = superseded.or(forgotten) {
+        let Some(sequence) = self.servers.get(usize::from(key.slot())).map(|slot| slot.sequence) else {
+            return;
+        };
+        if key.sequence() < sequence {
+            return;
+        }
+        let request = self.release_server(key.slot(), |slot| {
+            let superseded = if key.sequence() > sequence { slot.supersede(key.sequence()) } else { None };
+            superseded.or(slot.forget())
+        });
+        if let Some(request) = request {
             policy.over(reference, &request);
         }
     }
@@ -111,15 +116,17 @@ pub(super) struct Work<'w, B, P: Policy> {
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
-    /// Makes room for a long message, if it is a possible one and the session has room.
+    /// Makes room for a long message, if it is a possible one and the peer may make us hold so much.
     pub(super) fn new_assembly(&mut self, piece: &Piece<'_>, side: Side) -> Option<Assembly> {
         let route = &self.channel.route;
         if piece.total <= route.cut.whole_bytes_max || piece.total > route.message_bytes_max {
             self.counters.malformed += 1;
             return None;
         }
-        let assembling = self.channel.assembling_bytes();
-        if assembling > 0 && assembling + piece.total as usize > ASSEMBLY_BYTES_MAX {
+        let cut = route.cut;
+        let has_room = self.channel.has_room_for(piece.total as usize);
+        let assembly = if has_room { Assembly::new(piece.tag, piece.total, &cut) } else { None };
+        if assembly.is_none() {
             self.counters.assembly_full += 1;
             let reference = self.channel.reference(self.key.slot(), side);
             let slot = usize::from(self.key.slot());
@@ -130,9 +137,8 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             self.ready.add_control(reference, upkeep, Control::BUSY);
             return None;
         }
-        let request = Assembly::new(piece.tag, piece.total, &route.cut);
         self.channel.message_began(piece.total, self.flags.argument(), self.ready, self.policy);
-        Some(request)
+        assembly
     }
 
     #[cold]

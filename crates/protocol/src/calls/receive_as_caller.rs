@@ -51,6 +51,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         let slot = usize::from(self.key.slot());
         if matches!(self.channel.callers[slot].state, CallerState::Requesting) {
             let response = self.new_assembly(&piece, Side::Caller)?;
+            self.channel.held_bytes += response.total() as usize;
             self.channel.callers[slot].receive(response);
         }
         let reference = self.channel.reference(self.key.slot(), Side::Caller);
@@ -67,6 +68,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             Added::Complete => {
                 let (session, call, status) = (self.channel.id, caller.call, response.tag());
                 let response = caller.finish()?;
+                self.channel.held_bytes -= response.total() as usize;
                 self.policy.over(reference, &response);
                 let payload = Received::Assembled(response.into_bytes());
                 self.channel.release(self.key.slot(), self.ready);

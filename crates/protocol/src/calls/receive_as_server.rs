@@ -10,7 +10,7 @@ use super::event::{Counters, Delivery, Received};
 use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
-use super::server::ServerState;
+use super::server::{ServerSlot, ServerState};
 use super::upkeep::Control;
 
 /// How many slots a request may be ahead of those that are known. Beyond, it has to come again, when those in
@@ -39,21 +39,37 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 counters.stale += 1;
                 return None;
             }
-            self.servers.resize_with(slot + 1, Default::default);
+            if !self.add_servers(slot + 1) {
+                counters.requests_refused += 1;
+                return None;
+            }
         }
-        let server = &mut self.servers[slot];
-        if canary::leaves_out(Rule::AtMostOnce) && opens && key.sequence() == server.sequence {
-            server.run_again();
+        if canary::leaves_out(Rule::AtMostOnce) && opens && key.sequence() == self.servers[slot].sequence {
+            self.servers[slot].run_again();
         }
-        if key.sequence() > server.sequence && opens {
-            if let Some(request) = server.supersede(key.sequence()) {
+        let sequence = self.servers[slot].sequence;
+        if key.sequence() > sequence && opens {
+            if let Some(request) = self.release_server(key.slot(), |server| server.supersede(key.sequence()))
+            {
                 policy.over(self.reference(key.slot(), Side::Server), &request);
             }
-        } else if key.sequence() != server.sequence {
+        } else if key.sequence() != sequence {
             counters.stale += 1;
             return None;
         }
         Some(())
+    }
+
+    /// Makes slots until there are `count`; false where the peer makes us hold too much already.
+    fn add_servers(&mut self, count: usize) -> bool {
+        let more = count - self.servers.len();
+        let bytes = more * size_of::<ServerSlot<B>>();
+        let is_possible = self.has_room_for(bytes) && self.servers.try_reserve(more).is_ok();
+        if is_possible {
+            self.servers.resize_with(count, Default::default);
+            self.held_bytes += bytes;
+        }
+        is_possible
     }
 }
 
@@ -117,7 +133,9 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         match self.channel.servers[slot].state {
             ServerState::Expected => {
                 let request = self.new_assembly(&piece, Side::Server)?;
-                self.channel.servers[slot].receive(request);
+                self.channel.change_server(self.key.slot(), |server| server.receive(request));
+                let reference = self.channel.reference(self.key.slot(), Side::Server);
+                self.channel.wake(reference, self.ready);
             }
             ServerState::Receiving(_) => {}
             ServerState::Forgotten | ServerState::Running | ServerState::Answered => {
@@ -136,7 +154,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 None
             }
             Added::Complete => {
-                let request = server.run()?;
+                let request = self.channel.change_server(self.key.slot(), ServerSlot::run)?;
                 self.policy.over(reference, &request);
                 let payload = Received::Assembled(request.into_bytes());
                 let (session, request) = (self.channel.id, self.key);

@@ -53,10 +53,14 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         counters: &mut Counters,
     ) -> Option<Delivery> {
         self.admit_request(whole.key, true, policy, counters)?;
-        let server = &mut self.servers[usize::from(whole.key.slot())];
+        let server = &self.servers[usize::from(whole.key.slot())];
         if !matches!(server.state, ServerState::Expected) {
             return self.work(whole, ready, policy, counters).request_again();
         }
+        if !self.has_room_for(0) {
+            return self.refuse_request(counters);
+        }
+        let server = &mut self.servers[usize::from(whole.key.slot())];
         let pieces = server.run();
         debug_assert!(pieces.is_none(), "only an expected request gets here");
         if whole.flags.has(Flags::RETRANSMISSION) {
@@ -93,6 +97,12 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         self.message_began(whole.length as u32, whole.flags.argument(), ready, policy);
         self.release(whole.key.slot(), ready);
         Some(Delivery::Response { session: self.id, call, status: whole.tag, payload: whole.payload() })
+    }
+
+    /// The peer makes us hold too much already: the request has to come again when there is room.
+    fn refuse_request(&mut self, counters: &mut Counters) -> Option<Delivery> {
+        counters.requests_refused += 1;
+        None
     }
 
     /// For what happens seldom.

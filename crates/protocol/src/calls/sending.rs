@@ -105,6 +105,18 @@ impl<B: AsRef<[u8]>> Sending<B> {
         }
     }
 
+    /// Bytes of memory that it takes, used or not.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        let owned = if self.owned.is_some() { self.length as usize } else { 0 };
+        self.buffer.capacity() + owned
+    }
+
+    /// Frees the buffer, in which no message is.
+    pub(super) fn drop_spare(&mut self) {
+        self.buffer = Vec::new();
+    }
+
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.owned {

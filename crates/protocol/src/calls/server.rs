@@ -3,6 +3,7 @@
 //! ```text
 //! any ──supersede──▶ Expected ──receive──▶ Receiving ──run──▶ Running ──answer──▶ Answered ──forget──▶ Forgotten
 //!                        └──────────────run───────────────────▶┘
+//! Receiving ──expect_again──▶ Expected
 //! ```
 //!
 //! A request runs on the way out of Expected or Receiving, and a slot comes to Expected only with a number
@@ -98,6 +99,13 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         }
     }
 
+    /// Receiving → Expected: the rest did not come. Gives back what was here.
+    #[must_use = "the policy must learn that the request does not arrive any more"]
+    pub(super) fn expect_again(&mut self) -> Option<Assembly> {
+        debug_assert!(matches!(self.state, ServerState::Receiving(_)));
+        self.leave(ServerState::Expected)
+    }
+
     /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the
     /// request.
     #[must_use = "the policy must learn that the request does not arrive any more"]
@@ -130,11 +138,20 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         !matches!(self.state, ServerState::Forgotten | ServerState::Expected)
     }
 
-    /// Bytes of a request under construction.
-    pub(super) fn assembling_bytes(&self) -> usize {
-        match &self.state {
+    /// Bytes held for the peer: its request under construction, its result, and memory for the next result.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        let request = match &self.state {
             ServerState::Receiving(request) => request.total() as usize,
             _ => 0,
+        };
+        request + self.response.held_bytes()
+    }
+
+    /// Frees memory that is stored for the next result.
+    pub(super) fn drop_spare(&mut self) {
+        if !matches!(self.state, ServerState::Answered) {
+            self.response.drop_spare();
         }
     }
 }

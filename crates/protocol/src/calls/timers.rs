@@ -1,7 +1,13 @@
 //! What happens when nothing happens.
 //!
 //! Packets do not move timers: a slot counts the ticks since it last heard something. One tick serves all
-//! slots of all sessions, and none is due while nobody waits.
+//! slots that wait, of all sessions, and none is due while no slot waits: neither idle sessions nor idle
+//! slots cost anything.
+//!
+//! A result waits for its caller's acknowledgement. The caller is reminded of it, but only when anything was
+//! heard from it since it was last reminded of any: a silent peer is sent nothing, and a peer that says
+//! something no more than it said. Nothing is stored for longer than the caller is silent about it for
+//! [`SessionConfig::keep_time`](crate::session::SessionConfig::keep_time).
 
 use crate::wire::CallKey;
 use farcall_base::Instant;
@@ -9,9 +15,10 @@ use farcall_base::Instant;
 use super::Calls;
 use super::caller::CallerState;
 use super::channel::Channel;
+use super::event::Counters;
 use super::policy::Policy;
-use super::ready::{Ready, Side, continue_sending};
-use super::server::ServerState;
+use super::ready::{Ready, Side, SlotRef};
+use super::server::{ServerSlot, ServerState};
 use super::upkeep::Control;
 
 /// How long a result that the caller has is left unacknowledged, in the hope of a next request to do it.
@@ -21,38 +28,99 @@ const ACKNOWLEDGE_TICKS: u8 = 4;
 const REMIND_TICKS: u8 = 16;
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
+    /// Lets a tick pass for what waits for it, and for nothing else: a session of which no slot waits is not
+    /// looked at.
     #[cold]
     pub(super) fn tick(&mut self, now: Instant) {
         self.policy.tick();
-        let mut any_awake = false;
-        for channel in self.channels.iter_mut().flatten().filter(|channel| channel.awake) {
-            let round_trip = u128::from(self.sessions.round_trip_nanos(channel.id));
-            let base_ticks = 2 * round_trip / self.resend_interval.as_nanos().max(1) + 1;
-            let base_ticks = base_ticks.min(u128::from(u8::MAX)) as u8;
-            channel.awake = channel.tick(base_ticks, &mut self.ready, &mut self.policy);
-            any_awake |= channel.awake;
+        self.counters.ticks += 1;
+        core::mem::swap(&mut self.ready.awake, &mut self.ticked);
+        // One that came to the place of another is in the list twice.
+        let channels = &mut self.channels;
+        self.ticked.retain(|index| {
+            let channel = channels[usize::from(*index)].as_deref_mut();
+            channel.is_some_and(|channel| core::mem::take(&mut channel.awake))
+        });
+        // Those that wait on are added to the other list.
+        for place in 0..self.ticked.len() {
+            self.tick_session(self.ticked[place], now);
         }
-        self.tick_at = if any_awake { now + self.resend_interval } else { Instant::NEVER };
+        self.ticked.clear();
+        self.tick_at = if self.ready.awake.is_empty() { Instant::NEVER } else { now + self.resend_interval };
+    }
+
+    fn tick_session(&mut self, index: u16, now: Instant) {
+        let Some(channel) = self.channels[usize::from(index)].as_deref_mut() else { return };
+        let round_trip = u128::from(self.sessions.round_trip_nanos(channel.id));
+        let base_ticks = 2 * round_trip / self.resend_interval.as_nanos().max(1) + 1;
+        let base_ticks = base_ticks.min(u128::from(u8::MAX)) as u8;
+        let heard_at = self.sessions.heard_at(channel.id);
+        let pace =
+            Pace { base_ticks, keep_ticks: self.keep_ticks, may_remind: heard_at > channel.reminded_at, now };
+        channel.tick(pace, &mut self.ready, &mut self.policy, &mut self.counters);
+        self.budget.follow(channel);
     }
 }
 
+/// What a tick means to the slots of one session.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// What the round trip alone takes.
+    base_ticks: u8,
+    /// After how many without a word from the peer a result, or a part of a request, is dropped.
+    keep_ticks: u32,
+    /// Whether the peer was heard since it was last reminded of a result.
+    may_remind: bool,
+    now: Instant,
+}
+
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
-    /// Lets a tick pass in every slot. False when none waits for the next.
-    fn tick(&mut self, base_ticks: u8, ready: &mut Ready, policy: &mut P) -> bool {
-        let mut waits = false;
-        self.tick_questions(base_ticks, ready);
-        for slot in 0..self.callers.len() as u16 {
-            waits |= self.tick_caller(slot, base_ticks, ready, policy);
+    /// The slot waits for ticks from now on, until one finds that it does not any more.
+    #[inline]
+    pub(super) fn wake(&mut self, slot: SlotRef, ready: &mut Ready) {
+        let place = usize::from(slot.slot);
+        let upkeep = match slot.side {
+            Side::Caller => &mut self.callers[place].upkeep,
+            Side::Server => &mut self.servers[place].upkeep,
+        };
+        if !core::mem::replace(&mut upkeep.awake, true) {
+            self.wake_session(slot, ready);
         }
-        for slot in 0..self.servers.len() as u16 {
-            waits |= self.tick_server(slot, base_ticks, ready, policy);
-        }
-        waits
     }
 
-    fn tick_caller(&mut self, slot: u16, base_ticks: u8, ready: &mut Ready, policy: &mut P) -> bool {
-        let reference = self.reference(slot, Side::Caller);
-        let caller = &mut self.callers[usize::from(slot)];
+    fn wake_session(&mut self, slot: SlotRef, ready: &mut Ready) {
+        self.ticking.push(slot);
+        if !core::mem::replace(&mut self.awake, true) {
+            ready.awake.push(self.id.index() as u16);
+        }
+    }
+
+    /// Lets a tick pass in every slot that waits for it.
+    fn tick(&mut self, mut pace: Pace, ready: &mut Ready, policy: &mut P, counters: &mut Counters) {
+        self.tick_questions(pace.base_ticks, ready);
+        let mut place = 0;
+        while let Some(&slot) = self.ticking.get(place) {
+            counters.slots_ticked += 1;
+            let waits = match slot.side {
+                Side::Caller => self.tick_caller(slot, pace.base_ticks, ready, policy),
+                Side::Server => self.tick_server(slot, &mut pace, ready, policy, counters),
+            };
+            if waits {
+                place += 1;
+                continue;
+            }
+            self.ticking.swap_remove(place);
+            if let Some(upkeep) = self.upkeep(slot) {
+                upkeep.awake = false;
+            }
+        }
+        if !self.ticking.is_empty() && !core::mem::replace(&mut self.awake, true) {
+            ready.awake.push(self.id.index() as u16);
+        }
+    }
+
+    fn tick_caller(&mut self, slot: SlotRef, base_ticks: u8, ready: &mut Ready, policy: &mut P) -> bool {
+        let caller = &mut self.callers[usize::from(slot.slot)];
         match caller.state {
             CallerState::Idle | CallerState::Waiting => return false,
             // What is still queued here is not the peer's silence.
@@ -61,12 +129,13 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             CallerState::Receiving(ref response) if response.is_withheld() => {}
             CallerState::Requesting | CallerState::Receiving(_) => {
                 if caller.upkeep.ask_after_tick(base_ticks) {
-                    self.wants_to_ask(reference, ready, policy);
+                    self.wants_to_ask(slot, ready, policy);
                 }
             }
             CallerState::Done => {
                 if caller.upkeep.quiet_for(ACKNOWLEDGE_TICKS) {
-                    let key = CallKey::new(slot, caller.sequence);
+                    caller.upkeep.quiet_again();
+                    let key = CallKey::new(slot.slot, caller.sequence);
                     caller.settle();
                     self.queue_acknowledge(key, ready);
                     return false;
@@ -76,28 +145,44 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         true
     }
 
-    fn tick_server(&mut self, slot: u16, base_ticks: u8, ready: &mut Ready, policy: &mut P) -> bool {
-        let reference = self.reference(slot, Side::Server);
-        let server = &mut self.servers[usize::from(slot)];
+    fn tick_server(
+        &mut self,
+        slot: SlotRef,
+        pace: &mut Pace,
+        ready: &mut Ready,
+        policy: &mut P,
+        counters: &mut Counters,
+    ) -> bool {
+        let server = &mut self.servers[usize::from(slot.slot)];
         match server.state {
             // The caller asks, if anybody.
             ServerState::Forgotten | ServerState::Expected | ServerState::Running => return false,
             ServerState::Receiving(ref request) if request.is_withheld() => {}
             ServerState::Receiving(_) => {
-                if server.upkeep.ask_after_tick(base_ticks) {
-                    self.wants_to_ask(reference, ready, policy);
+                if server.upkeep.abandoned_after(pace.keep_ticks) {
+                    counters.requests_abandoned += 1;
+                    if let Some(request) = self.release_server(slot.slot, ServerSlot::expect_again) {
+                        policy.over(slot, &request);
+                    }
+                    return false;
+                }
+                if server.upkeep.ask_after_tick(pace.base_ticks) {
+                    self.wants_to_ask(slot, ready, policy);
                 }
             }
             ServerState::Answered if server.response.is_due() => {}
             ServerState::Answered => {
-                if server.upkeep.quiet_for(base_ticks.saturating_mul(2).max(REMIND_TICKS)) {
-                    if P::ASKS_FOR_ACKNOWLEDGEMENT {
-                        ready.add_control(reference, &mut server.upkeep, Control::NEED_ACKNOWLEDGE);
-                        return true;
-                    }
-                    let (cut, response) = (&self.route.cut, &mut server.response);
-                    response.repeat(0, cut.fragment_bytes, policy.resend_priority(), cut);
-                    continue_sending::<B, P>(reference, response, &mut server.upkeep, cut, ready);
+                if server.upkeep.abandoned_after(pace.keep_ticks) {
+                    counters.results_abandoned += 1;
+                    let nothing = self.release_server(slot.slot, ServerSlot::forget);
+                    debug_assert!(nothing.is_none(), "an answered request is not under construction");
+                    return false;
+                }
+                let remind_ticks = pace.base_ticks.saturating_mul(2).max(REMIND_TICKS);
+                if server.upkeep.quiet_for(remind_ticks) && core::mem::take(&mut pace.may_remind) {
+                    server.upkeep.quiet_again();
+                    ready.add_control(slot, &mut server.upkeep, Control::NEED_ACKNOWLEDGE);
+                    self.reminded_at = pace.now;
                 }
             }
         }

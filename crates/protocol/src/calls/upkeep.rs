@@ -40,6 +40,10 @@ impl Control {
 pub(super) struct Upkeep {
     quiet_ticks: u8,
     patience_ticks: u8,
+    /// Ticks since the peer last said anything about this call.
+    silent_ticks: u32,
+    /// Whether the slot is among those of its session that wait for ticks.
+    pub(super) awake: bool,
     pub(super) control: Control,
     /// Whether a reference to the slot is in the control queue.
     pub(super) control_queued: bool,
@@ -58,6 +62,8 @@ impl Default for Upkeep {
         Self {
             quiet_ticks: 0,
             patience_ticks: PATIENCE_MIN_TICKS,
+            silent_ticks: 0,
+            awake: false,
             control: Control::default(),
             control_queued: false,
             whole_queued: false,
@@ -78,6 +84,7 @@ impl Upkeep {
 
     /// Takes over the place of another slot, to which references in queues may exist.
     pub(super) fn take_place_of(&mut self, other: &Self) {
+        self.awake = other.awake;
         self.control_queued = other.control_queued;
         self.whole_queued = other.whole_queued;
         self.bulk_queued = other.bulk_queued;
@@ -95,6 +102,7 @@ impl Upkeep {
     #[inline]
     pub(super) fn heard_busy(&mut self) {
         self.quiet_ticks = 0;
+        self.silent_ticks = 0;
         self.question_wanted = false;
     }
 
@@ -110,13 +118,20 @@ impl Upkeep {
         true
     }
 
-    /// One tick passed in silence. True at every `ticks`-th.
+    /// One tick passed in silence. True from the `ticks`-th on, until something is heard or done.
     pub(super) fn quiet_for(&mut self, ticks: u8) -> bool {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
-        let due = self.quiet_ticks >= ticks;
-        if due {
-            self.quiet_ticks = 0;
-        }
-        due
+        self.quiet_ticks >= ticks
+    }
+
+    /// What was due after some quiet ticks is done.
+    pub(super) fn quiet_again(&mut self) {
+        self.quiet_ticks = 0;
+    }
+
+    /// One tick passed in which the peer said nothing about this call. True when it was silent for `ticks`.
+    pub(super) fn abandoned_after(&mut self, ticks: u32) -> bool {
+        self.silent_ticks = self.silent_ticks.saturating_add(1);
+        self.silent_ticks >= ticks
     }
 }

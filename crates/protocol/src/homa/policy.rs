@@ -127,7 +127,6 @@ impl HomaPolicy {
 impl Policy for HomaPolicy {
     const PROTOCOL: Protocol = Protocol::Homa;
     const QUESTIONS_TAKE_TURNS: bool = true;
-    const ASKS_FOR_ACKNOWLEDGEMENT: bool = true;
 
     type Peer = HomaPeer;
 

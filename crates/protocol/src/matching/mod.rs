@@ -113,7 +113,7 @@ impl<M> Matching<M> {
     }
 
     /// Drops the unexpected messages of a source of which `is_forgotten` says so.
-    pub fn forget(&mut self, source: Source, is_forgotten: impl Fn(&M) -> bool) {
+    pub fn forget(&mut self, source: Source, is_forgotten: impl FnMut(&M) -> bool) {
         self.unexpected.forget(source, is_forgotten);
     }
 

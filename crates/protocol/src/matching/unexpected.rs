@@ -52,7 +52,7 @@ impl<M> Unexpected<M> {
     }
 
     /// Drops messages of a source.
-    pub fn forget(&mut self, source: Source, is_forgotten: impl Fn(&M) -> bool) {
+    pub fn forget(&mut self, source: Source, mut is_forgotten: impl FnMut(&M) -> bool) {
         let pattern = Pattern { source: Some(source), tag: None };
         let mut next = self.lists[pattern.kind()].first(pattern.key());
         while let Some(node) = next {

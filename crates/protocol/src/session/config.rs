@@ -23,8 +23,12 @@ pub struct SessionConfig {
     pub offer: Offer,
     /// The most sessions at a time.
     pub sessions_max: u16,
+    /// The most of them that one host opened.
+    pub sessions_per_host: u16,
     /// The most sessions that others have asked for and not confirmed yet; beyond, the oldest makes room.
     pub half_open_max: u16,
+    /// The most of those that are of one host; beyond, it gets no answer.
+    pub half_open_per_host: u16,
     /// With so many of those, who asks for another one must first prove its address: a round trip more.
     pub cookies_from: u16,
     /// How many ranks the world has: others are refused, peers without a rank are not. 0 without a world: a
@@ -32,6 +36,15 @@ pub struct SessionConfig {
     pub ranks: u32,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
+    /// The most bytes that a peer can make this side hold in a session: its requests and responses under
+    /// construction, results, slots, and messages that wait. Beyond, its requests have to come again.
+    pub session_bytes_max: usize,
+    /// The most bytes of all sessions together. Half of them are for whichever session asks first, and each
+    /// session has an equal share of the other half.
+    pub bytes_max: usize,
+    /// How long a result waits for its acknowledgement, or a part of a request for the rest, without a word
+    /// about it from the peer.
+    pub keep_time: Duration,
 }
 
 impl Default for SessionConfig {
@@ -45,10 +58,15 @@ impl Default for SessionConfig {
                 checksum: true,
             },
             sessions_max: 4096,
+            sessions_per_host: 1024,
             half_open_max: 1024,
+            half_open_per_host: 256,
             cookies_from: 64,
             ranks: u32::MAX,
             peer_timeout: Duration::from_secs(1),
+            session_bytes_max: 64 << 20,
+            bytes_max: 1 << 30,
+            keep_time: Duration::from_secs(10),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::wire::{Cookie, Header, Offer, OfferPacket, RefuseReason, SessionPacke
 use farcall_base::{Identity, Instant, NO_RANK};
 
 use super::config::agree;
+use super::hosts::Host;
 use super::slot::{Handshake, Slot, State};
 use super::{AddressUse, EndReason, Link, PeerAddress, SessionEvent, Sessions};
 
@@ -19,8 +20,8 @@ use super::{AddressUse, EndReason, Link, PeerAddress, SessionEvent, Sessions};
 /// time.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 
-/// An address has at most this part of all half-open sessions.
-const HALF_OPEN_PER_ADDRESS_DIVISOR: u16 = 4;
+/// The most endpoints of a rank: [`Source`](crate::matching::Source) tells no more apart.
+const ENDPOINTS_MAX: u32 = 1 << 16;
 
 /// What an OPEN leads to that asks for a new session.
 enum Answer {
@@ -53,18 +54,28 @@ impl Sessions {
     }
 
     /// Agrees to a session, or to the same one once more when OPEN was repeated.
-    pub(super) fn on_open(&mut self, from: PeerAddress, open: &OfferPacket, cookie: Cookie, now: Instant) {
-        if let Some(index) = self.offered_by(from, open) {
+    pub(super) fn on_open(
+        &mut self,
+        from: PeerAddress,
+        host: Host,
+        open: &OfferPacket,
+        cookie: Cookie,
+        now: Instant,
+    ) {
+        if let Some(index) = self.offered_by(from, host, open) {
             return self.send_accept(index);
         }
-        match self.judge_open(from, open, cookie, now) {
-            Answer::Accept(link) => self.accept(link, now),
+        match self.judge_open(from, host, open, cookie, now) {
+            Answer::Accept(link) => self.accept(link, host, now),
             Answer::Retry => {
                 self.counters.retries_sent += 1;
                 let cookie = self.cookies.issue(from, open.reply_session, now);
                 self.queue(from, open.reply_session, SessionPacket::Retry(cookie));
             }
-            Answer::Refuse(reason) => self.refuse(from, open.reply_session, reason),
+            Answer::Refuse(reason) => {
+                self.counters.refused_host += u64::from(reason == RefuseReason::Full && !self.is_full());
+                self.refuse(from, open.reply_session, reason);
+            }
             Answer::Nothing => {}
         }
     }
@@ -74,7 +85,7 @@ impl Sessions {
     }
 
     fn refuse(&mut self, to: PeerAddress, session: WireSession, reason: RefuseReason) {
-        self.counters.refused_full += u64::from(reason == RefuseReason::Full);
+        self.counters.refused_full += u64::from(reason == RefuseReason::Full && self.is_full());
         self.queue(to, session, SessionPacket::Refuse(reason));
     }
 
@@ -136,16 +147,20 @@ impl Sessions {
     /// The opener is there: its session exists from now on, if there is still room for it.
     #[cold]
     pub(super) fn confirm(&mut self, index: u16, now: Instant) -> bool {
-        if self.is_full() {
-            let link = self.slots[usize::from(index)].link;
-            self.counters.refused_full += 1;
+        let Slot { link, offered_by, .. } = self.slots[usize::from(index)];
+        let host_is_full = offered_by.is_some_and(|host| self.is_full_for(host));
+        if self.is_full() || host_is_full {
+            self.counters.refused_full += u64::from(!host_is_full);
+            self.counters.refused_host += u64::from(host_is_full);
             self.queue(link.to, link.remote, SessionPacket::Close { incarnation: self.identity.incarnation });
             self.end(index, EndReason::Refused(RefuseReason::Full));
             return false;
         }
-        let address = self.slots[usize::from(index)].link.to;
         self.slots[usize::from(index)].confirmed(now);
-        self.uncount_half_open(address);
+        if let Some(host) = self.slots[usize::from(index)].offered_by {
+            self.hosts.half_open_ended(host);
+            self.hosts.came_up(host);
+        }
         self.established += 1;
         self.came_up(index, now);
         true
@@ -178,20 +193,21 @@ impl Sessions {
     /// that is not over here. The sender has given that one up, and with it perhaps what carried it.
     pub fn replaces_session(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
         let Ok(SessionPacket::Open(open, _)) = SessionPacket::parse(header, packet) else { return false };
-        let has_opened = |slot: &Slot| slot.is_offered && slot.link.to == from;
+        let has_opened = |slot: &Slot| slot.offered_by.is_some() && slot.link.to == from;
         self.slots.iter().any(has_opened) && self.find_offered(&open).is_none()
     }
 
     /// The session that this very OPEN, or an earlier copy, led to. Where nothing is proved yet, the answer
     /// goes to where the latest copy came from.
-    fn offered_by(&mut self, from: PeerAddress, open: &OfferPacket) -> Option<u16> {
+    fn offered_by(&mut self, from: PeerAddress, host: Host, open: &OfferPacket) -> Option<u16> {
         let index = self.find_offered(open)?;
         let slot = &mut self.slots[usize::from(index)];
         if matches!(slot.state, State::HalfOpen { .. }) && slot.link.to != from {
             let former = core::mem::replace(&mut slot.link.to, from);
-            self.half_open += 1;
-            self.uncount_half_open(former);
-            *self.half_open_by_address.entry(from).or_default() += 1;
+            if let Some(former) = slot.offered_by.replace(host) {
+                self.hosts.half_open_ended(former);
+                self.hosts.opens(host);
+            }
             self.note_address(AddressUse::Needed(from));
             self.note_address(AddressUse::Released(former));
         }
@@ -201,38 +217,49 @@ impl Sessions {
     fn find_offered(&self, open: &OfferPacket) -> Option<u16> {
         let same = |index: &u16| {
             let slot = &self.slots[usize::from(*index)];
-            slot.is_offered && slot.link.peer == open.sender
+            slot.offered_by.is_some() && slot.link.peer == open.sender
         };
         self.with_remote(open.reply_session).find(same)
     }
 
-    fn judge_open(&self, from: PeerAddress, open: &OfferPacket, cookie: Cookie, now: Instant) -> Answer {
+    fn judge_open(
+        &self,
+        from: PeerAddress,
+        host: Host,
+        open: &OfferPacket,
+        cookie: Cookie,
+        now: Instant,
+    ) -> Answer {
         if open.protocol != self.protocol as u8 {
             return Answer::Refuse(RefuseReason::Protocol { theirs: self.protocol as u8 });
         }
-        if open.sender.in_world_of(self.config.ranks).is_none() {
+        if open.sender.in_world_of(self.config.ranks).is_none() || open.sender.endpoint >= ENDPOINTS_MAX {
             return Answer::Refuse(RefuseReason::Rank);
         }
         let agreed = match agree(&self.config.offer, &open.offer) {
             Ok(agreed) => agreed,
             Err(reason) => return Answer::Refuse(reason),
         };
-        if self.is_full() {
+        if self.is_full() || self.is_full_for(host) {
             return Answer::Refuse(RefuseReason::Full);
         }
-        let wants_proof = self.knows_sources() && self.half_open >= usize::from(self.config.cookies_from);
+        let wants_proof = self.knows_sources() && self.half_open() >= usize::from(self.config.cookies_from);
         if wants_proof && !self.cookies.accepts(cookie, from, open.reply_session, now) {
             return Answer::Retry;
         }
-        let of_address = self.half_open_by_address.get(&from).copied().unwrap_or(0);
-        if of_address >= self.config.half_open_max.div_ceil(HALF_OPEN_PER_ADDRESS_DIVISOR) {
+        if self.hosts.of(host).half_open >= self.config.half_open_per_host {
             return Answer::Nothing;
         }
         Answer::Accept(Link { to: from, remote: open.reply_session, peer: open.sender, agreed })
     }
 
-    fn accept(&mut self, link: Link, now: Instant) {
-        if self.half_open >= usize::from(self.config.half_open_max) {
+    /// Whether a host has as many sessions as one may have.
+    fn is_full_for(&self, host: Host) -> bool {
+        self.hosts.of(host).up >= self.config.sessions_per_host
+    }
+
+    fn accept(&mut self, link: Link, host: Host, now: Instant) {
+        if self.half_open() >= usize::from(self.config.half_open_max) {
             self.replace_oldest_half_open();
         }
         let Ok(index) = self.vacate_or_grow() else {
@@ -240,9 +267,8 @@ impl Sessions {
         };
         let local = self.draw_number(index);
         let until = now + self.config.peer_timeout;
-        self.slots[usize::from(index)].offered(local, link, until);
-        self.half_open += 1;
-        *self.half_open_by_address.entry(link.to).or_default() += 1;
+        self.slots[usize::from(index)].offered(local, link, host, until);
+        self.hosts.opens(host);
         self.half_open_ages.push_back((index, local));
         self.by_remote.insert((link.remote.0, index));
         self.note_address(AddressUse::Needed(link.to));

@@ -29,6 +29,7 @@
 mod config;
 mod cookies;
 mod handshake;
+mod hosts;
 mod liveness;
 mod path;
 mod receive;
@@ -36,13 +37,14 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::wire::{Head, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use cookies::Cookies;
+use hosts::Hosts;
 use liveness::ResetBudget;
 use slot::{Slot, State};
 
@@ -173,6 +175,8 @@ pub struct SessionCounters {
     pub half_open_replaced: u64,
     /// Openers that were refused for want of room.
     pub refused_full: u64,
+    /// Openers that were refused because their host has as many sessions as one may have.
+    pub refused_host: u64,
     /// Packets of sessions from where those are not.
     pub from_elsewhere: u64,
     /// Sessions whose peers have moved.
@@ -196,11 +200,10 @@ pub struct Sessions {
     pings: Entropy,
     cookies: Cookies,
     slots: Vec<Slot>,
-    /// Sessions that are opening or up; the half-open ones are counted by `half_open`.
+    /// Sessions that are opening or up; the half-open ones are counted by `hosts`.
     established: usize,
-    /// The half-open sessions of each address.
-    half_open_by_address: BTreeMap<PeerAddress, u16>,
-    half_open: usize,
+    /// The sessions that each host opened, and how many of all are half open.
+    hosts: Hosts,
     /// The half-open sessions, the oldest first, among others that are not half-open any more.
     half_open_ages: VecDeque<(u16, WireSession)>,
     /// By the peer's number: where the session is.
@@ -241,8 +244,7 @@ impl Sessions {
             cookies: Cookies::new(entropy),
             slots: Vec::new(),
             established: 0,
-            half_open_by_address: BTreeMap::new(),
-            half_open: 0,
+            hosts: Hosts::default(),
             half_open_ages: VecDeque::new(),
             by_remote: BTreeSet::new(),
             by_peer: BTreeSet::new(),
@@ -301,6 +303,11 @@ impl Sessions {
         self.slot(id).map_or(0, |slot| slot.round_trip_nanos)
     }
 
+    /// When anything was last heard in a session; at the beginning of time in one that is over.
+    pub fn heard_at(&self, id: SessionId) -> Instant {
+        self.slot(id).map_or(Instant::ZERO, |slot| slot.heard_at)
+    }
+
     /// The next packet to send, written into `head`, and where to.
     pub fn poll_transmit(&mut self, head: &mut Head) -> Option<PeerAddress> {
         let (to, session, packet) = self.outgoing.pop_front()?;
@@ -333,7 +340,12 @@ impl Sessions {
 
     /// How many sessions others have asked for and not confirmed.
     pub fn half_open(&self) -> usize {
-        self.half_open
+        self.hosts.half_open()
+    }
+
+    /// How many sessions are opening or up.
+    pub fn established(&self) -> usize {
+        self.established
     }
 
     /// Whether [`Sessions::poll_transmit`] has something.
@@ -394,7 +406,7 @@ impl Sessions {
     fn end(&mut self, index: u16, reason: EndReason) {
         let slot = &mut self.slots[usize::from(index)];
         let (id, link, wake_at) = (slot.id(index), slot.link, slot.wake_at);
-        let state = slot.state;
+        let (state, offered_by) = (slot.state, slot.offered_by);
         if state == State::Vacant {
             return;
         }
@@ -403,24 +415,15 @@ impl Sessions {
         }
         self.timers.remove(&(wake_at, index));
         self.by_remote.remove(&(link.remote.0, index));
-        if matches!(state, State::HalfOpen { .. }) {
-            self.uncount_half_open(link.to);
+        if let (State::HalfOpen { .. }, Some(host)) = (state, offered_by) {
+            self.hosts.half_open_ended(host);
         } else {
+            offered_by.into_iter().for_each(|host| self.hosts.went_down(host));
             self.established -= 1;
             self.by_peer.remove(&(link.peer.rank, link.peer.endpoint, index));
             self.events.push_back(SessionEvent::Down { id, reason });
         }
         self.note_address(AddressUse::Released(link.to));
-    }
-
-    fn uncount_half_open(&mut self, address: PeerAddress) {
-        self.half_open -= 1;
-        if let Some(count) = self.half_open_by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.half_open_by_address.remove(&address);
-            }
-        }
     }
 
     fn note_address(&mut self, address: AddressUse) {

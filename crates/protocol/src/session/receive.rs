@@ -4,6 +4,7 @@ use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches, l
 use farcall_base::Instant;
 use farcall_base::canary::{self, Rule};
 
+use super::hosts::Host;
 use super::slot::State;
 use super::{EndReason, PeerAddress, Sessions};
 
@@ -48,8 +49,16 @@ impl Sessions {
         Some(index)
     }
 
-    /// Handles a packet whose opcode is one of a session.
-    pub fn handle(&mut self, from: PeerAddress, header: &Header, packet: &[u8], now: Instant) {
+    /// Handles a packet whose opcode is one of a session. `host` numbers the host that it came from, if that
+    /// is known; it is of interest for OPEN only.
+    pub fn handle(
+        &mut self,
+        from: PeerAddress,
+        host: impl FnOnce() -> Option<u64>,
+        header: &Header,
+        packet: &[u8],
+        now: Instant,
+    ) {
         if !checksum_matches(packet) {
             self.counters.checksum_errors += 1;
             return;
@@ -62,7 +71,9 @@ impl Sessions {
             }
         };
         match parsed {
-            SessionPacket::Open(open, cookie) => self.on_open(from, &open, cookie, now),
+            SessionPacket::Open(open, cookie) => {
+                self.on_open(from, Host::new(from, host()), &open, cookie, now);
+            }
             SessionPacket::OpenOfVersion { reply_session, .. } => self.refuse_version(from, reply_session),
             SessionPacket::Retry(cookie) => self.on_retry(from, header.session, cookie),
             SessionPacket::Accept(accept) => self.on_accept(from, header, &accept, now),

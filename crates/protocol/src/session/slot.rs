@@ -10,6 +10,7 @@ use core::time::Duration;
 use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
 use farcall_base::{Identity, Instant};
 
+use super::hosts::Host;
 use super::{Link, PeerAddress, SessionId};
 
 /// Where a session stands.
@@ -90,8 +91,8 @@ pub(super) struct Slot {
     pub(super) path: Option<Path>,
     /// When its timer is due; [`Instant::NEVER`] without one.
     pub(super) wake_at: Instant,
-    /// Whether the peer opened it.
-    pub(super) is_offered: bool,
+    /// Which host opened it; `None` when this side did.
+    pub(super) offered_by: Option<Host>,
     generation: u16,
 }
 
@@ -120,7 +121,7 @@ impl Slot {
             confirming: None,
             path: None,
             wake_at: Instant::NEVER,
-            is_offered: false,
+            offered_by: None,
             generation: 0,
         }
     }
@@ -139,11 +140,11 @@ impl Slot {
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, until: Instant) {
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, host: Host, until: Instant) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
-        self.is_offered = true;
+        self.offered_by = Some(host);
         self.state = State::HalfOpen { until };
     }
 

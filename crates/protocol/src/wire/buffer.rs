@@ -52,7 +52,7 @@ impl Head {
 
     /// Puts in the checksum of everything after it, the payload included.
     #[inline]
-    pub(crate) fn seal(&mut self, payload: &[u8]) {
+    pub fn seal(&mut self, payload: &[u8]) {
         let mut sum = crc32c::crc32c(&self.bytes[CHECKSUM_BYTES..self.length]);
         if !payload.is_empty() {
             sum = crc32c::crc32c_append(sum, payload);

@@ -88,9 +88,7 @@ impl<'a> MessagePacket<'a> {
             Opcode::Cutoffs if protocol == Protocol::Homa => {
                 Cutoffs::parse(header.flags, packet).map(Self::Cutoffs)
             }
-            Opcode::NeedAcknowledge if protocol == Protocol::Homa && packet.len() == HEADER_BYTES => {
-                Ok(Self::NeedAcknowledge)
-            }
+            Opcode::NeedAcknowledge if packet.len() == HEADER_BYTES => Ok(Self::NeedAcknowledge),
             _ => malformed("a length or a protocol that its opcode does not have"),
         }
     }

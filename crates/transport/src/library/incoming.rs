@@ -108,7 +108,8 @@ impl<L: Library> LibraryTransport<L> {
         } else {
             NOBODY
         };
-        self.sessions.handle(from, header, arrival.head(), now);
+        // It is a process of the same launch, and opens no more sessions than it has endpoints.
+        self.sessions.handle(from, || None, header, arrival.head(), now);
         self.report_sessions(sink);
     }
 

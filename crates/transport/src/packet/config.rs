@@ -18,8 +18,12 @@ pub struct PacketConfig {
     pub calls_max: u16,
     /// The most sessions at a time.
     pub sessions_max: u16,
+    /// The most of them that one host opened.
+    pub sessions_per_host: u16,
     /// The most sessions that others have asked for and not confirmed yet.
     pub half_open_max: u16,
+    /// The most of those that are of one host.
+    pub half_open_per_host: u16,
     /// With so many of those, the requester for another one must first prove its address.
     pub cookies_from: u16,
     /// How many ranks there are: peers with others are refused.
@@ -38,17 +42,34 @@ pub struct PacketConfig {
     pub loan_bytes_max: usize,
     /// How many bytes of a peer's messages may wait for a receive.
     pub unexpected_bytes: usize,
+    /// The most bytes that a session can make us hold; two of the longest messages, or eight times the
+    /// unexpected bytes, if that is more.
+    pub session_bytes_max: usize,
+    /// The most bytes of all sessions together; twice those of one if that is more.
+    pub bytes_max: usize,
+    /// How long a result waits for its acknowledgement, or a part of a request for the rest, without a word
+    /// about it from the peer.
+    pub keep_time: Duration,
+    /// Whether tagged messages are taken. The session of a peer that sends one nevertheless ends.
+    pub messages: bool,
 }
+
+/// A short message that waits takes some four times what it counts, and as many more may be in flight.
+const UNEXPECTED_FACTOR: usize = 8;
 
 impl Default for PacketConfig {
     fn default() -> Self {
         let basic = BasicConfig::default();
         let SessionConfig { offer, sessions_max, half_open_max, cookies_from, ranks, .. } = basic.session;
+        let SessionConfig { sessions_per_host, half_open_per_host, .. } = basic.session;
+        let SessionConfig { session_bytes_max, bytes_max, keep_time, .. } = basic.session;
         Self {
             message_bytes_max: offer.message_bytes_max,
             calls_max: offer.calls_max,
             sessions_max,
+            sessions_per_host,
             half_open_max,
+            half_open_per_host,
             cookies_from,
             ranks,
             unscheduled_bytes: offer.unscheduled_bytes,
@@ -57,6 +78,10 @@ impl Default for PacketConfig {
             resend_interval: basic.resend_interval,
             loan_bytes_max: 256 << 20,
             unexpected_bytes: 1 << 20,
+            session_bytes_max,
+            bytes_max,
+            keep_time,
+            messages: true,
         }
     }
 }
@@ -71,13 +96,20 @@ impl PacketConfig {
             calls_max: self.calls_max,
             checksum: self.checksum.unwrap_or(!driver.checks_packets),
         };
+        let least = (2 * self.message_bytes_max as usize).max(UNEXPECTED_FACTOR * self.unexpected_bytes);
+        let session_bytes_max = self.session_bytes_max.max(least);
         SessionConfig {
             offer,
             sessions_max: self.sessions_max,
+            sessions_per_host: self.sessions_per_host,
             half_open_max: self.half_open_max,
+            half_open_per_host: self.half_open_per_host,
             cookies_from: self.cookies_from,
             ranks: self.ranks,
             peer_timeout: self.peer_timeout,
+            session_bytes_max,
+            bytes_max: self.bytes_max.max(2 * session_bytes_max),
+            keep_time: self.keep_time,
         }
     }
 }

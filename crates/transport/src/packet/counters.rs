@@ -2,6 +2,8 @@
 
 use farcall_protocol::calls::{Calls, Policy};
 
+use super::mailbox::Mailbox;
+
 farcall_driver::declare_counters! {
     /// What happened to the packets and calls of one transport.
     pub struct PacketCounters {
@@ -21,10 +23,17 @@ farcall_driver::declare_counters! {
         unknown_sessions: "packets" => "Dropped: of sessions that are over",
         resets_sent: "packets" => "Answered packets of sessions that are over",
         pings_sent: "packets" => "Asked for signs of life",
-        assembly_full: "packets" => "Long messages that had to wait for memory",
+        assembly_full: "packets" => "Long messages that had to wait: their peer makes us hold too much",
+        requests_refused: "packets" => "Requests that had to come again: their peer makes us hold too much",
+        requests_abandoned: "requests" => "Dropped: their peer did not send the rest",
+        results_abandoned: "results" => "Dropped: their peer neither acknowledged nor asked for them",
+        held_bytes: "bytes" => "Held for peers now: results, parts of messages, slots, messages that wait",
+        orphaned_bytes: "bytes" => "Held now of messages whose sessions are over",
+        sessions: "sessions" => "Opening or up now",
         half_open: "sessions" => "Asked for by others and not confirmed now",
         half_open_replaced: "sessions" => "Made room for younger ones before they were confirmed",
         refused_full: "sessions" => "Refused for want of room",
+        refused_host: "sessions" => "Refused because their host has as many as one may have",
         retries_sent: "packets" => "Asked openers to prove their addresses",
         from_elsewhere: "packets" => "Dropped: not from where their session is",
         moved: "sessions" => "Went on at another address of the peer",
@@ -34,10 +43,10 @@ farcall_driver::declare_counters! {
 impl PacketCounters {
     /// Brings the counters up to date with the protocol's own.
     #[inline(never)]
-    pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>, messages_sent: u64) {
+    pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>, mail: &Mailbox) {
         let (messages, sessions) = (calls.counters(), calls.sessions().counters());
         self.calls_made.set(messages.calls);
-        self.messages_sent.set(messages_sent);
+        self.messages_sent.set(mail.sent);
         self.retransmissions.set(messages.retransmissions);
         self.resends_sent.set(messages.resends_sent);
         self.restarts_sent.set(messages.restarts_sent);
@@ -53,9 +62,16 @@ impl PacketCounters {
         self.resets_sent.set(sessions.resets_sent);
         self.pings_sent.set(sessions.pings_sent);
         self.assembly_full.set(messages.assembly_full);
+        self.requests_refused.set(messages.requests_refused);
+        self.requests_abandoned.set(messages.requests_abandoned);
+        self.results_abandoned.set(messages.results_abandoned);
+        self.held_bytes.set(calls.held_bytes() as u64);
+        self.orphaned_bytes.set(mail.orphaned_bytes as u64);
+        self.sessions.set(calls.sessions().established() as u64);
         self.half_open.set(calls.sessions().half_open() as u64);
         self.half_open_replaced.set(sessions.half_open_replaced);
         self.refused_full.set(sessions.refused_full);
+        self.refused_host.set(sessions.refused_host);
         self.retries_sent.set(sessions.retries_sent);
         self.from_elsewhere.set(sessions.from_elsewhere);
         self.moved.set(sessions.moved);

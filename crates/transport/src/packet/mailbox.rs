@@ -7,6 +7,7 @@ use farcall_base::{Identity, SipKey};
 use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
 use farcall_protocol::wire::CallKey;
 
+use super::PacketConfig;
 use crate::matcher::{OrphanedSessions, WaitingSend};
 use crate::{Kept, MessageId, SessionId};
 
@@ -18,6 +19,11 @@ pub struct Mailbox {
     /// What a peer's unexpected messages may count.
     pub window_lines: u32,
     orphaned: OrphanedSessions,
+    /// What the messages of ended sessions take, and may take.
+    pub orphaned_bytes: usize,
+    orphaned_bytes_max: usize,
+    /// Whether messages are taken at all.
+    pub takes_messages: bool,
     /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that
     /// would send them.
     pub starved: Vec<SessionId>,
@@ -33,6 +39,17 @@ pub struct Held {
     pub payload: Kept,
     pub lines: u32,
     pub number: u32,
+}
+
+/// What a message takes beside its payload: its place, and its links in the queues of those that wait.
+const MESSAGE_OVERHEAD_BYTES: usize = 256;
+
+/// Messages that outlive their sessions take at most this part of what peers can make an endpoint hold.
+const ORPHANED_DIVISOR: usize = 8;
+
+/// What a message with such a payload takes while it waits.
+pub fn stored_bytes(payload: &Kept) -> usize {
+    payload.len() + MESSAGE_OVERHEAD_BYTES
 }
 
 /// A message that came before those in front of it.
@@ -64,16 +81,22 @@ pub struct Channel {
     /// What the unexpected messages count that were answered.
     pub held_lines: u32,
     pub withheld: VecDeque<Withheld>,
+    /// What its unexpected messages take.
+    pub stored_bytes: usize,
 }
 
 impl Mailbox {
-    pub fn new(secret: SipKey, unexpected_bytes: usize) -> Self {
+    /// No messages yet.
+    pub fn new(secret: SipKey, config: &PacketConfig) -> Self {
         Self {
             matching: Matching::new(secret),
             hands_on: false,
             channels: HashMap::new(),
-            window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
+            window_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
             orphaned: OrphanedSessions::default(),
+            orphaned_bytes: 0,
+            orphaned_bytes_max: config.bytes_max / ORPHANED_DIVISOR,
+            takes_messages: config.messages,
             starved: Vec::new(),
             scratch: Vec::new(),
             sent: 0,
@@ -113,8 +136,28 @@ impl Mailbox {
         // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it,
         // too.
         let channel = self.channels.remove(&session).unwrap_or_default();
-        self.orphaned.add(&mut self.matching, channel.source, session, |message| message.session);
+        self.orphaned_bytes += channel.stored_bytes;
+        let mut freed = 0;
+        let mut is_of = |message: &Held, session: SessionId| {
+            let is_of = message.session == session;
+            freed += if is_of { stored_bytes(&message.payload) } else { 0 };
+            is_of
+        };
+        self.orphaned.add(&mut self.matching, channel.source, session, &mut is_of);
+        self.orphaned_bytes -= freed;
+        while self.orphaned_bytes > self.orphaned_bytes_max && self.forget_oldest_orphan() {}
         let in_flight = channel.in_flight.into_iter().map(|(send, _)| send);
         in_flight.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
+    }
+
+    fn forget_oldest_orphan(&mut self) -> bool {
+        let mut freed = 0;
+        let any = self.orphaned.forget_oldest(&mut self.matching, |message, session| {
+            let is_of = message.session == session;
+            freed += if is_of { stored_bytes(&message.payload) } else { 0 };
+            is_of
+        });
+        self.orphaned_bytes -= freed;
+        any
     }
 }

@@ -78,7 +78,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         Ok(Self {
             driver,
             calls,
-            mail: Mailbox::new(tags, config.unexpected_bytes),
+            mail: Mailbox::new(tags, config),
             loans: HeapLoans::new(config.loan_bytes_max),
             tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
@@ -102,7 +102,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or
     /// too many in a row had something.
     pub fn counters(&self) -> &PacketCounters {
-        self.counters.follow(&self.calls, self.mail.sent);
+        self.counters.follow(&self.calls, &self.mail);
         &self.counters
     }
 
@@ -131,7 +131,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.uncounted_polls += 1;
         } else if self.uncounted_polls > 0 {
             self.uncounted_polls = 0;
-            self.counters.follow(&self.calls, self.mail.sent);
+            self.counters.follow(&self.calls, &self.mail);
         }
     }
 

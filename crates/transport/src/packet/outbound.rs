@@ -1,7 +1,7 @@
 //! What the seam promises of packets: the verbs, and packets to the sink.
 
 use farcall_base::Instant;
-use farcall_driver::{Datagram, Loan, LoanError, Packet};
+use farcall_driver::{Datagram, Destination, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, EndReason, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Opcode};
@@ -37,7 +37,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Takes a packet in and hands to the sink what it completes.
     #[inline]
     pub(super) fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
-        let delivery = self.calls.handle(from, packet, now);
+        let driver = &self.driver;
+        let host = || driver.host_of(Destination(from.0));
+        let delivery = self.calls.handle_from(from, host, packet, now);
         self.report_sessions(sink);
         match delivery {
             None => {}

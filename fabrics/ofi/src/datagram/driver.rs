@@ -200,6 +200,11 @@ impl Datagram for OfiDatagram {
         self.peers.keep(peer, keep);
     }
 
+    /// Names of providers have forms of their own.
+    fn host_of(&self, _peer: Destination) -> Option<u64> {
+        None
+    }
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let wrong_kind = AddressError::WrongKind { driver: "ofi" };
         let place = Place::parse(address, KIND, &self.provider)?;

@@ -52,6 +52,10 @@ impl<D: Datagram> Datagram for ByHand<D> {
         self.inner.keep_peer(peer, keep);
     }
 
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        self.inner.host_of(peer)
+    }
+
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
         let sent = self.inner.send(to, priority, parts);
         if sent.is_err() {

@@ -162,6 +162,12 @@ impl Datagram for VerbsDatagram {
         self.peers.keep(peer, keep);
     }
 
+    /// The lower half of an identifier is the port's: of RoCE it has an IPv4 address, of InfiniBand a serial
+    /// number.
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        self.peers.address(peer).map(|place| place.gid.interface())
+    }
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let place = parse(address, &self.device.port)?;
         let place = self.canonical(place);

@@ -36,6 +36,10 @@ macro_rules! delegate_datagram {
         fn keep_peer(&mut self, peer: $crate::Destination, keep: bool) {
             self.$inner.keep_peer(peer, keep);
         }
+
+        fn host_of(&self, peer: $crate::Destination) -> Option<u64> {
+            self.$inner.host_of(peer)
+        }
     };
     (@send_room $inner:ident) => {
         #[inline]
@@ -178,6 +182,10 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
 
     fn keep_peer(&mut self, peer: Destination, keep: bool) {
         (**self).keep_peer(peer, keep);
+    }
+
+    fn host_of(&self, peer: Destination) -> Option<u64> {
+        (**self).host_of(peer)
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

@@ -59,6 +59,10 @@ impl Datagram for Loopback {
     /// There is only one.
     fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
 
+    fn host_of(&self, _peer: Destination) -> Option<u64> {
+        None
+    }
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         if address.as_bytes() == b"self" {
             Ok(Destination(0))

@@ -30,6 +30,7 @@ macro_rules! for_every_protocol {
 }
 
 mod calls;
+mod costs;
 mod lifecycle;
 mod loss;
 mod properties;

@@ -18,6 +18,13 @@ fn sent(sessions: &mut Sessions) -> Vec<(PeerAddress, WireSession, SessionPacket
     packets.iter().map(parse).collect()
 }
 
+/// Addresses above these are of hosts that have a thousand each; the driver does not know those below.
+const HOSTS_FROM: u32 = 10_000_000;
+
+fn host_of(address: u32) -> Option<u64> {
+    (address >= HOSTS_FROM).then_some(u64::from(address / 1000))
+}
+
 /// Delivers a packet; gives its length.
 fn deliver(
     sessions: &mut Sessions,
@@ -29,7 +36,7 @@ fn deliver(
     let mut head = Head::new();
     packet.put(session, &mut head);
     let header = Header::parse(head.as_bytes()).expect("it has a header");
-    sessions.handle(PeerAddress(from), &header, head.as_bytes(), now);
+    sessions.handle(PeerAddress(from), || host_of(from), &header, head.as_bytes(), now);
     head.as_bytes().len()
 }
 
@@ -162,13 +169,18 @@ fn a_cookie_of_another_address_opens_nothing() {
 
 #[test]
 fn the_oldest_half_open_session_makes_room_and_one_address_has_a_share() {
-    let config = SessionConfig { half_open_max: 8, cookies_from: 100, ..SessionConfig::default() };
+    let config = SessionConfig {
+        half_open_max: 8,
+        half_open_per_host: 2,
+        cookies_from: 100,
+        ..SessionConfig::default()
+    };
     let mut sessions = sessions(config).expect("the configuration is valid");
     for number in 1..=20 {
         let packet = SessionPacket::Open(open(number, 0), Cookie::NONE);
         deliver(&mut sessions, 1, WireSession::NONE, packet, NOW);
     }
-    assert_eq!(sessions.half_open(), 2, "a quarter of all");
+    assert_eq!(sessions.half_open(), 2, "the limit of a host");
     for number in 21..=40 {
         let packet = SessionPacket::Open(open(number, 0), Cookie::NONE);
         deliver(&mut sessions, number as u32, WireSession::NONE, packet, NOW);
@@ -200,6 +212,64 @@ fn a_rank_that_does_not_exist_is_refused() {
         deliver(&mut sessions, rank, WireSession::NONE, packet, NOW);
         let refusal = SessionPacket::Refuse(RefuseReason::Rank);
         assert_eq!(sent(&mut sessions)[0].2 == refusal, is_refused, "rank {rank}");
+    }
+}
+
+/// Opens a session from each of these addresses and confirms those that are accepted: how many there are.
+fn opened(sessions: &mut Sessions, addresses: impl Iterator<Item = u32>) -> usize {
+    let mut up = 0;
+    for address in addresses {
+        // Each is a rank by itself: of one rank a new life would end the former.
+        let packet = SessionPacket::Open(open(u64::from(address), address % 60_000), Cookie::NONE);
+        deliver(sessions, address, WireSession::NONE, packet, NOW);
+        let [(_, _, SessionPacket::Accept(accept), _)] = sent(sessions)[..] else { continue };
+        deliver(sessions, address, accept.reply_session, SessionPacket::Ping { number: 1 }, NOW);
+        up += sent(sessions).len();
+        while sessions.poll_event().is_some() || sessions.poll_address().is_some() {}
+    }
+    up
+}
+
+#[test]
+fn one_host_cannot_take_all_sessions_whatever_addresses_it_has() {
+    let config = SessionConfig { sessions_max: 40, sessions_per_host: 10, ..SessionConfig::default() };
+    let mut sessions = sessions(config).expect("the configuration is valid");
+    assert_eq!(opened(&mut sessions, HOSTS_FROM..HOSTS_FROM + 1000), 10);
+    assert_eq!((sessions.counters().refused_host, sessions.counters().refused_full), (990, 0));
+    assert_eq!(opened(&mut sessions, HOSTS_FROM + 1000..HOSTS_FROM + 1001), 1, "another host");
+    assert_eq!(opened(&mut sessions, 1..2), 1, "one that the driver does not know");
+    // What leaves makes room for the host again, and nothing of it stays.
+    sessions.close(SessionId(3));
+    sent(&mut sessions);
+    assert_eq!(opened(&mut sessions, HOSTS_FROM + 20..HOSTS_FROM + 30), 1);
+    for index in 0..12 {
+        let id = sessions.slots[index as usize].id(index);
+        sessions.close(id);
+    }
+    assert_eq!((sessions.hosts.len(), sessions.established()), (0, 0));
+}
+
+#[test]
+fn half_open_sessions_of_one_host_count_together() {
+    let config = SessionConfig { half_open_per_host: 5, ..SessionConfig::default() };
+    let mut sessions = sessions(config).expect("the configuration is valid");
+    for address in HOSTS_FROM..HOSTS_FROM + 50 {
+        let packet = SessionPacket::Open(open(u64::from(address), 0), Cookie::NONE);
+        deliver(&mut sessions, address, WireSession::NONE, packet, NOW);
+    }
+    assert_eq!((sessions.half_open(), sent(&mut sessions).len()), (5, 5));
+}
+
+#[test]
+fn a_peer_whose_messages_would_count_as_anothers_is_refused() {
+    let mut sessions = acceptor();
+    let sender = |rank: u32, endpoint: u32| Identity { incarnation: 5, rank, endpoint };
+    let peers = [sender(3, 7), sender(65_536 + 3, 7), sender(3, 65_536 + 7)];
+    for (number, (sender, is_refused)) in (1..).zip(peers.into_iter().zip([false, true, true])) {
+        let packet = SessionPacket::Open(OfferPacket { sender, ..open(number, 0) }, Cookie::NONE);
+        deliver(&mut sessions, number as u32, WireSession::NONE, packet, NOW);
+        let refusal = SessionPacket::Refuse(RefuseReason::Rank);
+        assert_eq!(sent(&mut sessions)[0].2 == refusal, is_refused, "{sender:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use farcall_protocol::wire::CallKey;
 
 use super::{TAKEN, TRAILER_BYTES};
 use crate::packet::PacketTransport;
-use crate::packet::mailbox::{Early, Held, Withheld};
+use crate::packet::mailbox::{Early, Held, Withheld, stored_bytes};
 use crate::packet::outbound::to_protocol;
 use crate::trace::event;
 use crate::{
@@ -51,6 +51,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         sink: &mut dyn Sink,
     ) {
         let mut assembled = None;
+        if !self.mail.takes_messages {
+            return self.violation(session, "a message to an endpoint that takes none");
+        }
         let Some((tag, number, payload)) = split_trailer(payload, packet, &mut assembled) else {
             return self.violation(session, "a message without a tag");
         };
@@ -63,14 +66,17 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.deliver(session, tag, request, number, &payload, sink);
         } else {
             let early = Early { tag, request, number, payload: Kept::from(&payload) };
+            let bytes = stored_bytes(&early.payload);
             if channel.sequencer.insert(number, ahead_max, early).is_err() {
                 return self.violation(session, "a message with a wrong number");
             }
+            self.calls.hold(to_protocol(session), bytes);
         }
         while let Some(early) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.pop())
         {
             let Early { tag, request, number, payload } = early;
+            self.calls.release(to_protocol(session), stored_bytes(&payload));
             self.deliver(session, tag, request, number, &payload.as_incoming(), sink);
         }
     }
@@ -107,6 +113,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             channel.withheld.push_back(Withheld { number, request, lines: counted });
         }
         let held = Held { session, payload: Kept::from(payload), lines: counted, number };
+        let bytes = stored_bytes(&held.payload);
+        channel.stored_bytes += bytes;
+        self.calls.hold(to_protocol(session), bytes);
         self.mail.matching.keep(source, tag, held);
         if has_room {
             self.acknowledge(session, request);
@@ -116,7 +125,13 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// A message that was held is received: answers it and others, as room allows.
     fn consume(&mut self, held: Held) -> Kept {
         let (session, window_lines) = (held.session, self.mail.window_lines);
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return held.payload };
+        let bytes = stored_bytes(&held.payload);
+        let Some(channel) = self.mail.channels.get_mut(&session) else {
+            self.mail.orphaned_bytes -= bytes;
+            return held.payload;
+        };
+        channel.stored_bytes -= bytes;
+        self.calls.release(to_protocol(session), bytes);
         let mut answers = Vec::new();
         match channel.withheld.iter().position(|withheld| withheld.number == held.number) {
             Some(place) => answers.extend(channel.withheld.remove(place)),

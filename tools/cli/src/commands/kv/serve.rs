@@ -28,7 +28,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
             "--shard {shard} is not less than --shards {shards}; shards count from 0"
         )));
     }
-    let settings = load_settings(&place.settings)?;
+    let mut settings = load_settings(&place.settings)?;
+    // A daemon receives none, so it would hold all that anybody sends.
+    settings.peers.messages = false;
     access::check(serve, &settings)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);

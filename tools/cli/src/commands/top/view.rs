@@ -17,7 +17,7 @@ const BUSY_POLLS: &str = "busy_polls";
 const SLEEPS: &str = "sleeps";
 
 /// Counters of what holds calls up, wherever they are counted.
-const STALLS: [&str; 14] = [
+const STALLS: [&str; 15] = [
     "ring_full",
     "backlog",
     "credit_records_sent",
@@ -27,6 +27,7 @@ const STALLS: [&str; 14] = [
     "busy_sent",
     "stale",
     "assembly_full",
+    "requests_refused",
     "send_queue_full",
     "waited_for_session",
     "timed_out",
