@@ -2,13 +2,14 @@
 //!
 //! The bytes are read as a list of commands. Most of them are packets with a header that is right enough to
 //! get in: numbers of real sessions and slots are filled in and the checksum is put right, because a fuzzer
-//! does not guess them. After every command the invariants are checked; at the end an honest peer must still
-//! be served.
+//! does not guess them. After every command the invariants are checked, among them what it may cost: bytes
+//! that leave for bytes that came and were asked for, bytes that are held, slots that are looked at. At the
+//! end an honest peer must still be served.
 
 use core::time::Duration;
 
 use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
-use crate::wire::{Head, Opcode, Protocol, checksum_of};
+use crate::wire::{Flags, Head, Header, MessagePacket, Opcode, Protocol, checksum_of};
 use farcall_base::{Entropy, Identity, Instant};
 
 use super::{Calls, Delivery, Payload, Policy};
@@ -23,6 +24,22 @@ const TARGET: usize = 0;
 const ABUSED: usize = 1;
 const HONEST: usize = 2;
 
+/// An address that never proves that anybody reads what is sent there.
+const STRANGER: usize = 3;
+
+/// The longest message, and the length of the first part that needs no grant.
+const MESSAGE_BYTES_MAX: u32 = 20_000;
+const UNSCHEDULED_BYTES: u32 = 4000;
+
+/// What the target may hold in one session.
+const SESSION_BYTES_MAX: usize = 60_000;
+
+/// The most calls of a session, each way.
+const CALLS_MAX: u16 = 8;
+
+/// Bytes of a piece of a long message.
+const FRAGMENT_BYTES: u32 = 1472 - 32;
+
 struct Arena<P: Policy> {
     ends: Vec<Calls<Vec<u8>, P>>,
     sessions: Vec<Option<SessionId>>,
@@ -30,6 +47,19 @@ struct Arena<P: Policy> {
     /// Calls of the target that were made and are not over.
     open_calls: Vec<(SessionId, u32)>,
     honest_answers: u32,
+    abused: Traffic,
+    stranger: Traffic,
+}
+
+/// What passed between the target and one address.
+#[derive(Default)]
+struct Traffic {
+    /// Bytes that came from there.
+    received: u64,
+    /// Bytes of results that these asked for.
+    asked: u64,
+    /// Bytes that were sent there: to the abused peer those of its own calls.
+    sent: u64,
 }
 
 /// Reads `bytes` as packets of any kind within the abused session.
@@ -62,7 +92,9 @@ pub(crate) fn fuzz_sessions<P: Policy>(bytes: &[u8], policy: impl Fn() -> P) {
         rest = tail;
         match command % 4 {
             0 => arena.pass_time(u64::from(length) * 300_000),
+            1 if command >= 128 => arena.deliver(STRANGER, body),
             1 => arena.deliver(ABUSED, body),
+            2 if command >= 128 => arena.deliver(STRANGER, &sealed(body)),
             2 => arena.deliver(ABUSED, &sealed(body)),
             _ => arena.attack_session_itself(body),
         }
@@ -74,9 +106,10 @@ pub(crate) fn fuzz_sessions<P: Policy>(bytes: &[u8], policy: impl Fn() -> P) {
 impl<P: Policy> Arena<P> {
     fn new(policy: impl Fn() -> P) -> Self {
         let mut config = SessionConfig::default();
-        config.offer.message_bytes_max = 20_000;
-        config.offer.unscheduled_bytes = 4000;
-        config.offer.calls_max = 8;
+        config.offer.message_bytes_max = MESSAGE_BYTES_MAX;
+        config.offer.unscheduled_bytes = UNSCHEDULED_BYTES;
+        config.offer.calls_max = CALLS_MAX;
+        config.session_bytes_max = SESSION_BYTES_MAX;
         let end = |rank: usize| {
             let identity = Identity { incarnation: rank as u64 + 1, rank: rank as u32, endpoint: 0 };
             Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, Entropy::repeatable(rank as u64))
@@ -85,7 +118,15 @@ impl<P: Policy> Arena<P> {
         let ends = (0..3).map(end).collect();
         let now = Instant::from_nanos(1);
         let (sessions, open_calls) = (vec![None; 3], Vec::new());
-        let mut arena = Self { ends, sessions, now, open_calls, honest_answers: 0 };
+        let mut arena = Self {
+            ends,
+            sessions,
+            now,
+            open_calls,
+            honest_answers: 0,
+            abused: Traffic::default(),
+            stranger: Traffic::default(),
+        };
         for peer in [ABUSED, HONEST] {
             let id =
                 arena.ends[peer].connect(PeerAddress(TARGET as u32), now).expect("the first session fits");
@@ -98,18 +139,16 @@ impl<P: Policy> Arena<P> {
     /// A packet in the abused session: the first bytes choose opcode, flags and call, the rest is its body.
     fn attack_in_session(&mut self, body: &[u8]) {
         if let Some((&[opcode, flags, slot, sequence], body)) = body.split_first_chunk::<4>() {
-            let opcodes = if P::PROTOCOL == Protocol::Homa { 10 } else { 9 };
-            self.attack(19 + opcode % opcodes, flags, u64::from(sequence) << 16 | u64::from(slot % 10), body);
+            self.attack(19 + opcode % 10, flags, u64::from(sequence) << 16 | u64::from(slot % 10), body);
         }
     }
 
     /// A piece of a long message that is likely to fit together with others.
     fn attack_with_piece(&mut self, body: &[u8]) {
         let Some(&[flags, slot, sequence, place, length]) = body.first_chunk::<5>() else { return };
-        let fragment_bytes = 1472 - 32;
-        let total = 1449 + 1440 * u32::from(length % 8);
-        let offset = fragment_bytes * u32::from(place % 8);
-        let fitting = fragment_bytes.min(total.saturating_sub(offset));
+        let total = 1449 + FRAGMENT_BYTES * u32::from(length % 8);
+        let offset = FRAGMENT_BYTES * u32::from(place % 8);
+        let fitting = FRAGMENT_BYTES.min(total.saturating_sub(offset));
         let mut piece = vec![0; 2];
         piece.extend_from_slice(&total.to_le_bytes());
         piece.extend_from_slice(&offset.to_le_bytes());
@@ -144,6 +183,7 @@ impl<P: Policy> Arena<P> {
     }
 
     fn deliver(&mut self, from: usize, packet: &[u8]) {
+        self.count_received(from, packet);
         let delivery = self.ends[TARGET].handle(PeerAddress(from as u32), packet, self.now);
         self.react(TARGET, delivery);
         self.exchange();
@@ -203,6 +243,14 @@ impl<P: Policy> Arena<P> {
                 while let Some(packet) = self.ends[from].poll_transmit(self.now, &mut head) {
                     any = true;
                     let (to, bytes) = (packet.to.0 as usize, [packet.head, packet.payload].concat());
+                    if from == TARGET {
+                        self.count_sent(to, &bytes);
+                    } else if to == TARGET {
+                        self.count_received(from, &bytes);
+                    }
+                    if to == STRANGER {
+                        continue;
+                    }
                     let delivery = self.ends[to].handle(PeerAddress(from as u32), &bytes, self.now);
                     self.react(to, delivery);
                 }
@@ -212,6 +260,30 @@ impl<P: Policy> Arena<P> {
             }
         }
         panic!("the ends do not stop talking");
+    }
+
+    fn count_received(&mut self, from: usize, packet: &[u8]) {
+        let traffic = match from {
+            ABUSED => &mut self.abused,
+            STRANGER => &mut self.stranger,
+            _ => return,
+        };
+        traffic.received += packet.len() as u64;
+        traffic.asked += asked_by::<P>(packet);
+    }
+
+    fn count_sent(&mut self, to: usize, packet: &[u8]) {
+        let Ok(header) = Header::parse(packet) else { return };
+        let is_of_its_calls = !header.flags.has(Flags::FROM_CALLER)
+            && matches!(
+                header.opcode,
+                Opcode::Whole | Opcode::Fragment | Opcode::Grant | Opcode::Busy | Opcode::NeedAcknowledge
+            );
+        match to {
+            ABUSED if is_of_its_calls => self.abused.sent += packet.len() as u64,
+            STRANGER => self.stranger.sent += packet.len() as u64,
+            _ => {}
+        }
     }
 
     fn pass_time(&mut self, nanos: u64) {
@@ -226,10 +298,26 @@ impl<P: Policy> Arena<P> {
     fn check(&self) {
         self.ends.iter().for_each(Calls::check_policy);
         for channel in self.ends[TARGET].channels.iter().flatten() {
-            assert!(channel.callers.len() <= 8 && channel.servers.len() <= 8);
-            assert!(channel.assembling_bytes() <= 16 * 20_000);
+            assert!(channel.callers.len() <= usize::from(CALLS_MAX));
+            assert!(channel.servers.len() <= usize::from(CALLS_MAX));
+            // One result may be over the limit.
+            assert!(channel.held_bytes <= SESSION_BYTES_MAX + MESSAGE_BYTES_MAX as usize);
+            assert_eq!(channel.held_bytes, channel.held_in_slots(), "the count is right");
+            assert!(channel.ticking.len() <= channel.callers.len() + channel.servers.len());
             assert!(channel.acknowledged.len() <= channel.callers.len());
         }
+        let counters = self.ends[TARGET].counters();
+        assert!(
+            counters.slots_ticked <= counters.ticks * 4 * u64::from(CALLS_MAX),
+            "idle slots are not looked at"
+        );
+        let Traffic { received, asked, sent } = self.abused;
+        assert!(
+            sent <= 3 * received + asked * 6 / 5,
+            "{sent} bytes sent: {received} came, {asked} were asked for"
+        );
+        let Traffic { received, sent, .. } = self.stranger;
+        assert!(sent <= 3 * received, "{sent} bytes sent where {received} came from");
     }
 
     /// Whatever happened to the abused session, the honest one works.
@@ -242,6 +330,23 @@ impl<P: Policy> Arena<P> {
             self.exchange();
         }
         assert_eq!(self.honest_answers, 3, "the honest peer was not served");
+    }
+}
+
+/// How many bytes of results a packet may lead to.
+fn asked_by<P: Policy>(packet: &[u8]) -> u64 {
+    let Ok(header) = Header::parse(packet) else { return 0 };
+    let Ok(parsed) = MessagePacket::parse(&header, packet, P::PROTOCOL) else { return 0 };
+    let whole = |bytes: u32| u64::from(bytes.min(MESSAGE_BYTES_MAX).next_multiple_of(FRAGMENT_BYTES));
+    match parsed {
+        // A request, or one more time.
+        MessagePacket::Whole { .. } | MessagePacket::Fragment { .. } => whole(UNSCHEDULED_BYTES),
+        MessagePacket::Grant { offset, .. } => whole(offset),
+        MessagePacket::Resend { ranges, .. } => {
+            let asked: u64 = ranges.iter().map(|(_, length)| whole(length)).sum();
+            asked.min(whole(MESSAGE_BYTES_MAX))
+        }
+        _ => 0,
     }
 }
 
