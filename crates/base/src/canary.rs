@@ -11,9 +11,9 @@ pub enum Rule {
     AtMostOnce,
     /// A packet whose checksum is wrong is dropped.
     Checksums,
-    /// What is sent to an endpoint goes over one session until that ends.
+    /// Messages to an endpoint go over one session until that ends.
     OneSession,
-    /// A call that was cancelled before it left leaves its slot.
+    /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
 }
 
@@ -43,7 +43,6 @@ pub use switch::{leave_out, leaves_out};
 
 /// Whether this thread leaves out the rule: no.
 #[cfg(not(feature = "canaries"))]
-#[inline(always)]
 pub const fn leaves_out(_: Rule) -> bool {
     false
 }

@@ -7,8 +7,6 @@ use crate::wire::{
     CallKey, FRAGMENT_HEADER_BYTES, Flags, Offer, SEQUENCE_MAX, WHOLE_HEADER_BYTES, WireSession,
 };
 
-use farcall_base::canary::{self, Rule};
-
 use super::assembly::Assembly;
 use super::caller::{CallerSlot, CallerState};
 use super::event::{CallError, Payload, ReplyTooLong};
@@ -142,6 +140,12 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 self.displaced.push_back(slot);
             }
         }
+        // Slots may be free although calls are displaced: of calls that were cancelled meanwhile.
+        while !self.displaced.is_empty()
+            && let Some(slot) = self.free.pop()
+        {
+            self.settle_displaced(slot, ready);
+        }
     }
 
     /// Makes a call, or says why not.
@@ -202,7 +206,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             self.held_bytes -= response.total() as usize;
             policy.over(self.reference(slot as u16, Side::Caller), &response);
         }
-        if !was_launched && !canary::leaves_out(Rule::SettledCalls) {
+        if !was_launched {
             self.callers[slot].settle();
         }
         self.release(slot as u16, ready);

@@ -51,7 +51,6 @@ use crate::session::{
     SessionsFull,
 };
 use crate::wire::{CallKey, Header, Malformed};
-use farcall_base::canary::{self, Rule};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub(crate) use assembly::Assembly;
@@ -185,8 +184,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.cancel(call, &mut self.ready, &mut self.policy);
         self.budget.follow(channel);
         // The slot is settled by ticks, and none is planned where no packet of a call has left yet.
-        let is_settled = !canary::leaves_out(Rule::SettledCalls);
-        if is_settled && channel.awake && self.tick_at == Instant::NEVER {
+        if channel.awake && self.tick_at == Instant::NEVER {
             self.tick_at = Instant::ZERO;
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::wire::CallKey;
 use farcall_base::Instant;
+use farcall_base::canary::{self, Rule};
 
 use super::Calls;
 use super::caller::CallerState;
@@ -133,7 +134,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 }
             }
             CallerState::Done => {
-                if caller.upkeep.quiet_for(ACKNOWLEDGE_TICKS) {
+                if caller.upkeep.quiet_for(ACKNOWLEDGE_TICKS) && !canary::leaves_out(Rule::SettledCalls) {
                     caller.upkeep.quiet_again();
                     let key = CallKey::new(slot.slot, caller.sequence);
                     caller.settle();

@@ -419,6 +419,17 @@ fn a_call_that_is_cancelled_before_its_session_is_up_leaves_nothing_behind<P: Te
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&2));
 }
 
+fn a_call_over_the_agreed_limit_takes_the_place_of_one_that_was_cancelled<P: Tested>() {
+    let mut configs = [BasicConfig::default(); 2];
+    configs[1].session.offer.calls_max = 1;
+    let mut world = World::<P>::new(&configs, 54);
+    let session = world.connect(0, 1);
+    (1..=3).for_each(|operation| world.call(0, session, operation, ECHO, &request(operation, 30, 30)));
+    world.nodes[0].calls.cancel(session, 1);
+    world.run_until(LIMIT, |world| world.nodes[0].completed.len() == 2);
+    world.run_until(LIMIT, World::is_idle);
+}
+
 fn a_call_that_is_cancelled_before_its_request_leaves_is_settled<P: Tested>() {
     let mut world = World::<P>::pair(53);
     let (session, _) = world.connected(0, 1);
@@ -457,5 +468,6 @@ for_every_protocol!(
     packets_of_unknown_sessions_are_not_answered_without_bound,
     many_packets_of_a_forgotten_session_leave_answers_for_those_of_another,
     a_call_that_is_cancelled_before_its_session_is_up_leaves_nothing_behind,
-    a_call_that_is_cancelled_before_its_request_leaves_is_settled
+    a_call_that_is_cancelled_before_its_request_leaves_is_settled,
+    a_call_over_the_agreed_limit_takes_the_place_of_one_that_was_cancelled
 );
