@@ -113,6 +113,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             match event {
                 SessionEvent::Up { id, peer } => {
                     self.mail.session_up(from_protocol(id), peer);
+                    self.send_waiting(from_protocol(id));
                     sink.session_up(self, from_protocol(id), peer);
                 }
                 SessionEvent::Moved { .. } => {}

@@ -48,7 +48,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     }
 
     /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the
-    /// session is down, or ends because the message waited for it and is over its limit.
+    /// session is down, or ends because the message waited for it and is over its limit. Before the session
+    /// is up every message waits: the numbers of those in calls must stay within the agreed limit of calls,
+    /// and in the order in which calls leave.
     fn transmit<'p>(
         &mut self,
         session: SessionId,
@@ -57,7 +59,11 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         payload: Outgoing<'p>,
         submitted: Option<u64>,
     ) -> Result<(), Option<Outgoing<'p>>> {
-        let calls_max = self.agreed(session).unwrap_or(self.calls.sessions().config().offer).calls_max;
+        let Some(agreed) = self.agreed(session) else {
+            let is_opening = self.calls.is_open(to_protocol(session));
+            return Err(is_opening.then_some(payload));
+        };
+        let calls_max = agreed.calls_max;
         let counted = lines(payload.len());
         let window_lines = self.mail.window_lines;
         let (number, is_free) = match self.mail.channels.get(&session) {
@@ -150,7 +156,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     }
 
     /// Sends messages that wait, oldest first.
-    fn send_waiting(&mut self, session: SessionId) {
+    pub(in crate::packet) fn send_waiting(&mut self, session: SessionId) {
         while let Some(WaitingSend { send, tag, payload, submitted }) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
         {
