@@ -7,12 +7,12 @@
 
 use farcall_driver::{LaneDriver, Record};
 use farcall_protocol::matching::{Source, Tag, lines};
-use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
+use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::Ring;
 use super::flow::{CUT_SHORT, descriptor, overrun};
 use super::receive::Next;
-use super::session::{Reader, Reading, Session, Stage, reason_of, slot_of};
+use super::session::{Reader, Reading, Session, Stage, reason_of};
 use crate::batch::{Entries, MatchSource, MessageEntries, Taken, Unanswered};
 use crate::matcher::{Deferral, Deferred, MatchOutcome, Matcher, Unexpected};
 use crate::trace::event;
@@ -46,6 +46,10 @@ impl<D: LaneDriver> Ring<D> {
         sink: &mut dyn Sink,
     ) -> Result<Next, DownReason> {
         let is_alone = reading.entries == 1;
+        if !is_alone {
+            // Many follow: what they lead to goes together.
+            self.sessions[slot].tx.place = None;
+        }
         if !is_alone && !self.shared.tracer.is_on() {
             let entries = Entries::new(record, reading.at, reading.unread());
             let (at, taken) = match entry.kind {
@@ -61,11 +65,16 @@ impl<D: LaneDriver> Ring<D> {
         if payload.len() > self.sessions[slot].message_bytes_max {
             return Err(TOO_LONG.into());
         }
+        if is_alone && self.sessions[slot].tx.place.is_none() {
+            self.sessions[slot].prepare_place();
+        }
         self.deliver_call(slot, entry, &Incoming::Borrowed(payload), sink)?;
         if is_alone {
             // What is left to do here and in the rest of the poll need not lie between a message and its
             // response. The doorbell is rung at the end, for all.
-            self.sessions[slot].publish(&mut self.shared);
+            let session = &mut self.sessions[slot];
+            session.publish(&mut self.shared);
+            session.prepare_place();
         }
         reading.pass(entry);
         Ok(Next::Entry)
@@ -434,17 +443,6 @@ impl<D: LaneDriver> Ring<D> {
         self.deferred.forget();
         self.shared.counters.records_received.increment();
         Ok(session.rx.close_record(record)?)
-    }
-}
-
-impl<D: LaneDriver> Session<D> {
-    /// The message at `at` in a record, if it is one that a receive may get in place.
-    #[inline]
-    pub fn message_at(&self, record: Record<'_>, at: usize) -> Option<Deferred<u16>> {
-        let bytes_max = self.message_bytes_max.min(ENTRY_LENGTH_MAX);
-        let (tag, bytes) = EntryHeader::tagged_message(record.word(at)?, bytes_max)?;
-        let place = slot_of(self.id) as u16;
-        Some(Deferred { source: self.rx.messages.source, tag: Tag(tag), bytes, place })
     }
 }
 

@@ -318,7 +318,7 @@ impl<D: LaneDriver> Ring<D> {
         Ok(Hello { identity, ..hello })
     }
 
-    /// A session that a peer asked for. The sink is not told of one that never comes up.
+    /// A session that a peer asked for. The sink does not learn of one that never comes up.
     fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
         let Some((peer, ends)) = self.read_hello(hello).ok().zip(self.shared.driver.take(lane)) else {
             return self.shared.driver.close(lane);

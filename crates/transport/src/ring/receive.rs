@@ -72,7 +72,7 @@ impl Reading {
 impl<D: LaneDriver> Ring<D> {
     /// Gives records that a peer has published to the sink; returns how many. A message that no receive waits
     /// for may be deferred to the next poll, with [`Deferral::Once`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn receive(&mut self, slot: usize, deferral: Deferral, sink: &mut dyn Sink) -> usize {
         let rx = &mut self.sessions[slot].rx;
         let offset = rx.consumer.offset();

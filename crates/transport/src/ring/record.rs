@@ -3,6 +3,11 @@
 //!
 //! Most payloads are a word or two. Written in place, without the call of a function that copies, they leave
 //! their callers nothing to come back to, so that these keep no registers.
+//!
+//! In a conversation each record holds one message, and its peer has nothing else to do but to wait for it.
+//! The next call or response after such a record was found is not put together first: it is written to a
+//! place in the ring that was looked for meanwhile, and published by the verb itself. Only the next: what
+//! else is made goes into records as ever, or small records would keep the batches small.
 
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind,
@@ -101,6 +106,13 @@ fn encode_descriptor(block: BlockDescriptor) -> [u8; DESCRIPTOR_BYTES] {
     bytes[WORD_BYTES..].copy_from_slice(&block.length.to_le_bytes());
     bytes
 }
+
+/// Bytes of a place for a message that leaves at once. Longer records are copied in other ways, and prepared
+/// for.
+const PLACE_BYTES: usize = RUNWAY_BYTES - RECORD_ALIGN;
+
+/// The longest payload that leaves at once.
+const PLACE_PAYLOAD_BYTES_MAX: usize = PLACE_BYTES - RECORD_OVERHEAD - WORD_BYTES;
 
 /// The record that is being filled, and what is remembered of those before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -243,6 +255,59 @@ fn copy_ends<const N: usize>(place: &mut [u8], payload: &[u8]) {
 }
 
 impl<D: LaneDriver> Session<D> {
+    /// Looks where the next record will be, for one call or response that leaves at once.
+    #[inline]
+    pub fn prepare_place(&mut self) {
+        if !self.tx.record.is_open() {
+            self.tx.place = self.tx.producer.reserve_at_once(PLACE_BYTES as u64);
+            self.note_calls();
+        }
+    }
+
+    /// Publishes a call or a response in the place that was prepared, or writes it as [`Session::append`]
+    /// does.
+    #[inline(never)]
+    pub fn publish_or_append(&mut self, header: u64, payload: &[u8], shared: &mut Shared<D>) -> bool {
+        if let Some(offset) = self.tx.place
+            && payload.len() <= PLACE_PAYLOAD_BYTES_MAX
+            && !shared.tracer.is_on()
+        {
+            self.publish_at(offset, header, payload, shared);
+            return true;
+        }
+        self.append(header, payload, shared)
+    }
+
+    /// Publishes a record of a single entry. What must go before it has left: nothing waits, and no record is
+    /// open.
+    #[inline]
+    fn publish_at(&mut self, offset: usize, header: u64, payload: &[u8], shared: &mut Shared<D>) {
+        let bytes = RECORD_OVERHEAD + WORD_BYTES + padded(payload.len());
+        let batch = BatchHeader { released_lines: self.rx.consumer.take_credit(), entries: 1, wrap: false };
+        let next_offset = self.tx.producer.advance(bytes as u64);
+        let sender = self.tx.sender.as_mut().expect("sessions with a place for a record are up");
+        sender.begin(offset, bytes);
+        let record = sender.record(offset, bytes);
+        let (words, place) = record.split_at_mut(2 * WORD_BYTES);
+        words.copy_from_slice([batch.to_word(), header].map(u64::to_le_bytes).as_flattened());
+        place[..payload.len()].copy_from_slice(payload);
+        sender.publish(RecordKind::Conversation, offset, bytes, next_offset);
+        // The peer need not wait for the rest.
+        self.tx.place = None;
+        self.tx.record.last = bytes;
+        shared.counters.records_sent.increment();
+        self.list(shared);
+    }
+
+    /// Lists the session for the next flush.
+    #[inline]
+    fn list(&mut self, shared: &mut Shared<D>) {
+        if !self.tx.record.listed {
+            self.tx.record.listed = true;
+            shared.dirty.push(slot_of(self.id) as u16);
+        }
+    }
+
     /// Writes an entry into the open record, or into one that is opened for it; false when there is no room.
     #[inline(never)]
     pub fn append(&mut self, header: u64, payload: &[u8], shared: &mut Shared<D>) -> bool {
@@ -334,19 +399,11 @@ impl<D: LaneDriver> Session<D> {
             _ => tx.record.last.clamp(RECORD_OVERHEAD, room),
         };
         tx.sender.as_mut().expect("sessions with room are up").begin(offset, expected);
-        if !tx.record.listed {
-            shared.dirty.push(slot_of(self.id) as u16);
-        }
-        let first_message = tx.messages.sent;
-        tx.record = OpenRecord {
-            offset,
-            used: RECORD_OVERHEAD,
-            room,
-            entries: 0,
-            first_message,
-            listed: true,
-            ..tx.record
-        };
+        tx.place = None;
+        let open = &mut tx.record;
+        (open.offset, open.used, open.room, open.entries) = (offset, RECORD_OVERHEAD, room, 0);
+        open.first_message = tx.messages.sent;
+        self.list(shared);
     }
 
     #[cold]
@@ -356,6 +413,7 @@ impl<D: LaneDriver> Session<D> {
         sender.record(offset, RECORD_OVERHEAD)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
         sender.publish(RecordKind::Conversation, offset, RECORD_OVERHEAD, 0);
         self.tx.producer.advance_to_start();
+        self.tx.place = None;
         shared.counters.records_sent.increment();
         shared.counters.wrap_records_sent.increment();
     }
@@ -378,13 +436,17 @@ impl<D: LaneDriver> Session<D> {
     }
 
     /// Publishes the open record, if there is one.
+    #[inline]
     pub fn publish(&mut self, shared: &mut Shared<D>) {
+        if self.tx.record.is_open() {
+            self.publish_open(shared);
+        }
+    }
+
+    fn publish_open(&mut self, shared: &mut Shared<D>) {
         // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those
         // stores.
         let OpenRecord { offset, used, entries, .. } = self.tx.record;
-        if used == 0 {
-            return;
-        }
         self.tx.record.close();
         // It was opened for a message for which there was no block memory.
         if entries == 0 && !self.rx.consumer.credit_is_due() {

@@ -195,14 +195,23 @@ impl<D: LaneDriver> Ring<D> {
         Submitted::Queued
     }
 
-    /// As [`Ring::submit_message`], with what it gets in registers.
+    /// Sends a tagged message that is not brief, or the first in its record; or lets it wait.
     #[inline(never)]
     fn submit_bytes(&mut self, slot: usize, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+        let session = &mut self.sessions[slot];
+        let counted = lines(payload.len());
+        if session.tx.messages.may_send(counted)
+            && payload.len() <= session.tx.message_inline_bytes
+            && !self.shared.tracer.is_on()
+            && session.append(Message::tagged(tag).inline_header(payload.len()), payload, &mut self.shared)
+        {
+            session.tx.messages.send(counted);
+            return Submitted::Sent;
+        }
         self.submit_message(slot, send, tag, Outgoing::Slice(payload))
     }
 
     /// Sends a tagged message now, or lets it wait, if it is within the limit.
-    #[inline]
     fn submit_message(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> Submitted {
         let Self { sessions, shared, matcher, .. } = self;
         let session = &mut sessions[slot];
@@ -293,7 +302,7 @@ impl<D: LaneDriver> Session<D> {
             return false;
         }
         let header = message.inline_header(payload.len());
-        self.tx.put_brief(header, payload) || self.append(header, payload, shared)
+        self.tx.put_brief(header, payload) || self.publish_or_append(header, payload, shared)
     }
 
     /// Puts a message into a record; gives the payload back when there is no room.

@@ -9,15 +9,17 @@ use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
     RUNWAY_BYTES, Record,
 };
-use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source};
-use farcall_protocol::ring::{Consumer, EntryKind, Hello, Producer, Violation};
+use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::ring::{
+    Consumer, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, Hello, Producer, Violation,
+};
 
 use super::RingConfig;
 use super::counters::RingCounters;
 use super::flow::Ahead;
 use super::record::{Message, OpenRecord};
 use crate::batch::Unanswered;
-use crate::matcher::{MatchState, SendQueue};
+use crate::matcher::{Deferred, MatchState, SendQueue};
 use crate::trace::CallTracer;
 use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};
@@ -64,6 +66,9 @@ pub struct SendHalf<S> {
     pub sender: Option<S>,
     pub producer: Producer,
     pub record: OpenRecord,
+    /// A place in the ring for one message that leaves at once: see [`Session::prepare_place`]. None while a
+    /// record is open.
+    pub place: Option<usize>,
     /// Calls and responses that wait for room: bounded by `calls_max` each for our calls and for the peer's,
     /// which are all that can wait.
     pub backlog: VecDeque<Waiting>,
@@ -143,6 +148,7 @@ impl<D: LaneDriver> Session<D> {
                 sender: None,
                 producer: Producer::new(4096, 0),
                 record: OpenRecord::default(),
+                place: None,
                 backlog: VecDeque::new(),
                 messages: SendQueue::default(),
                 recent_calls: 0,
@@ -215,6 +221,15 @@ impl<D: LaneDriver> Session<D> {
             return Err(DownReason::Refused { why });
         }
         Ok(())
+    }
+
+    /// The message at `at` in a record, if it is one that a receive may get in place.
+    #[inline]
+    pub fn message_at(&self, record: Record<'_>, at: usize) -> Option<Deferred<u16>> {
+        let bytes_max = self.message_bytes_max.min(ENTRY_LENGTH_MAX);
+        let (tag, bytes) = EntryHeader::tagged_message(record.word(at)?, bytes_max)?;
+        let place = slot_of(self.id) as u16;
+        Some(Deferred { source: self.rx.messages.source, tag: Tag(tag), bytes, place })
     }
 
     /// Counts a request or a response of the peer, if there may be one.
