@@ -1,4 +1,4 @@
-//! Descriptors by number: waiting for those of a driver, and keeping those that libraries open to this
+//! Descriptors: memory files, waiting for those of a driver, and keeping those that libraries open to this
 //! process.
 //!
 //! Libraries open sockets without the flag that closes them in programs which this process starts. A child
@@ -6,10 +6,32 @@
 
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Resource, getrlimit};
+
+/// A memory file of `bytes` zero bytes that can be sealed and that nobody can execute, where the kernel knows
+/// how to say so (since Linux 6.3); a setting of `vm.memfd_noexec` may demand it.
+///
+/// # Errors
+/// Beyond the limit of file sizes, where the kernel would send SIGXFSZ; and what the kernel says.
+pub fn memory_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| bytes as u64 > most) {
+        let why = format!("memory of {bytes} bytes is over the limit of file sizes (ulimit -f)");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags)?,
+        made => made?,
+    };
+    ftruncate(&file, bytes as u64)?;
+    Ok(file)
+}
 
 /// Blocks until one of the descriptors is readable, which it says, or the time is over; may return early.
 pub fn wait_readable(descriptors: &[RawFd], at_most: Duration) -> bool {
@@ -48,4 +70,44 @@ pub fn kept_from_children<R>(open: impl FnOnce() -> R) -> R {
 fn descriptors() -> BTreeSet<RawFd> {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::fstat;
+    use rustix::process::{Rlimit, setrlimit};
+
+    use super::*;
+
+    /// In a process of its own, since limits are a process's: run again by the test below.
+    #[test]
+    #[ignore = "the other process of this program's tests"]
+    fn over_the_limit_of_file_sizes() {
+        let limit = Rlimit { current: Some(4096), ..getrlimit(Resource::Fsize) };
+        setrlimit(Resource::Fsize, limit).expect("it is lower");
+        assert!(memory_file("farcall-test", 4096).is_ok());
+        let refused = memory_file("farcall-test", 4097).expect_err("over the limit");
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn memory_over_the_limit_of_file_sizes_is_an_error_and_no_signal() {
+        let this = std::env::current_exe().expect("this program");
+        let ended = std::process::Command::new(this)
+            .args(["--exact", "descriptors::tests::over_the_limit_of_file_sizes", "--ignored"])
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("this program runs");
+        assert!(ended.success(), "{ended}");
+    }
+
+    #[test]
+    fn nobody_can_execute_memory() {
+        let file = memory_file("farcall-test", 4096).expect("memory");
+        if memfd_create("farcall-test", MemfdFlags::NOEXEC_SEAL).is_ok() {
+            const EXECUTE: u32 = 0o111;
+            assert_eq!(fstat(&file).expect("a file").st_mode & EXECUTE, 0);
+            assert!(rustix::fs::fchmod(&file, 0o777.into()).is_err(), "sealed");
+        }
+    }
 }

@@ -4,8 +4,8 @@
 //! descriptor blocking, or fill or empty it, and so hang whoever touches it next. Calls on stream sockets of
 //! this machine that say themselves that they must not block never do, whatever the peer did to the file; of
 //! other sockets that is not so, and a peer's doorbell is checked to be of this kind
-//! ([`handshake`](crate::handshake)). The worst that a hostile peer can do is to ring without need, or to shut the bell down, and then it counts as
-//! ringing all the time: we poll instead of sleeping.
+//! ([`handshake`](crate::handshake)). The worst that a hostile peer can do is to ring without need, or to
+//! shut the bell down, and then it counts as ringing all the time: we poll instead of sleeping.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

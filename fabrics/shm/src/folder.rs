@@ -11,13 +11,13 @@
 use core::time::Duration;
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fchmod, flock};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -39,6 +39,10 @@ const PROBES_MAX: usize = 16;
 /// How long to wait for the lock. A process that keeps it for longer does no correct work.
 const LOCK_WITHIN: Duration = Duration::from_millis(500);
 const LOCK_RETRY: Duration = Duration::from_millis(1);
+
+/// Modes of sockets: for this user, and for all that may enter the folder.
+const OWN_MODE: u32 = 0o600;
+const ALL_MODE: u32 = 0o666;
 
 /// Where the sockets are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +132,8 @@ impl FolderListener {
         let path = folder.join(name);
         let address = SocketAddrUnix::new(path.as_os_str().as_bytes())?;
         let socket = seqpacket()?;
+        // The file gets this mode, less what the umask takes.
+        fchmod(&socket, Mode::from_raw_mode(OWN_MODE))?;
         match bind(&socket, &address) {
             Err(Errno::ADDRINUSE) if is_left(&path) => {
                 std::fs::remove_file(&path)?;
@@ -136,9 +142,9 @@ impl FolderListener {
             bound => bound?,
         }
         let this = Self { socket, path };
-        // Connecting takes the right to write. Before `listen` nobody can.
-        let mode = if *allow == Allow::SameUser { 0o600 } else { 0o666 };
-        std::fs::set_permissions(&this.path, Permissions::from_mode(mode))?;
+        if *allow != Allow::SameUser {
+            open_to_all(&this.path)?;
+        }
         listen(&this.socket, BACKLOG)?;
         Ok(this)
     }
@@ -149,6 +155,21 @@ impl Drop for FolderListener {
         // Fails only when somebody else took it away.
         let _gone_already = std::fs::remove_file(&self.path);
     }
+}
+
+/// Lets all users connect, for which they need the right to write; before `listen` nobody can. In a folder of
+/// others a file may be replaced at any moment: only a socket of ours is touched, and no link is followed.
+fn open_to_all(path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let status = rustix::fs::fstat(&file)?;
+    let is_own = status.st_uid == rustix::process::geteuid().as_raw();
+    if !is_own || FileType::from_raw_mode(status.st_mode) != FileType::Socket {
+        return Err(io::Error::other("its sockets are replaced by others"));
+    }
+    // A path descriptor cannot be changed itself.
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::set_permissions(itself, Permissions::from_mode(ALL_MODE))
 }
 
 /// A new socket of the kind that all of ours are: it keeps message boundaries and never blocks.

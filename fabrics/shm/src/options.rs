@@ -10,8 +10,8 @@ use rustix::fs::{fstat, fstatfs};
 
 /// `SO_PEERPIDFD` of Linux 6.5.
 const SO_PEERPIDFD: c_int = 77;
-/// The kind of file system that descriptors of processes are in, since Linux 6.9. There an inode is a process,
-/// and its number is never used again.
+/// The kind of file system that descriptors of processes are in, since Linux 6.9. There an inode is a
+/// process, and its number is never used again.
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
 /// The most groups of a process that are looked at: the kernel's own limit.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use farcall_base::Instant;
 use farcall_driver::{
     FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
-    RecordKind, prefetch_lines,
+    RecordKind,
 };
 
 use crate::blocks::PeerBlocks;
@@ -208,14 +208,18 @@ impl ShmReceiver {
     /// As `record`, for a peer that is not trusted. The record that is being read stays as it was copied,
     /// whatever the peer writes there, unless it is not published any more.
     #[cold]
-    fn copied_record<'a>(&'a self, mirror: &'a Mirror, offset: usize) -> Result<Option<&'a [u8]>, LaneFault> {
+    fn copied_record<'a>(
+        &'a self,
+        mirror: &'a Mirror,
+        offset: usize,
+    ) -> Result<Option<Record<'a>>, LaneFault> {
         let Some(length) = self.published(offset)? else {
             mirror.forget();
             return Ok(None);
         };
         match mirror.reading(offset) {
-            Some(record) => Ok(Some(record)),
-            None => mirror.copy(&self.ring, offset, length).map(Some),
+            Some(record) => Ok(Some(Record::new(record))),
+            None => mirror.copy(&self.ring, offset, length).map(Record::new).map(Some),
         }
     }
 
@@ -232,9 +236,9 @@ impl ShmReceiver {
         Ok(Some(length))
     }
 
-    /// The bytes of the record at `offset`, behind its flag.
+    /// The record at `offset`, without its flag.
     #[inline(always)]
-    fn record(&self, offset: usize) -> Result<Option<&[u8]>, LaneFault> {
+    fn record(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(
             offset < self.ring.bytes() && offset.is_multiple_of(RECORD_ALIGN),
             "an offset outside the ring"
@@ -243,13 +247,12 @@ impl ShmReceiver {
             return self.copied_record(mirror, offset);
         }
         let Some(length) = self.published(offset)? else { return Ok(None) };
-        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not
-        // write to a published record; what a hostile one could change is documented at `Record`.
-        let bytes = unsafe {
-            let start = self.ring.at(offset + RECORD_HEADER_BYTES);
-            core::slice::from_raw_parts(start, length - RECORD_HEADER_BYTES)
+        // SAFETY: inside the mapping (`published` checks it), which outlives the borrow, and behind a flag of
+        // eight bytes at the beginning of a line.
+        let record = unsafe {
+            Record::from_raw(self.ring.at(offset + RECORD_HEADER_BYTES), length - RECORD_HEADER_BYTES)
         };
-        Ok(Some(bytes))
+        Ok(Some(record))
     }
 }
 
@@ -269,8 +272,8 @@ impl LaneReceiver for ShmReceiver {
             0 => FIRST_LINE_BYTES..FETCH_BYTES_MAX,
             start => start + FETCH_BYTES_MAX..bytes.end + FETCH_BYTES_MAX,
         };
-        prefetch_lines(record.get(ahead.start..ahead.end.min(record.len())).unwrap_or_default());
-        Ok(Some(Record::new(record)))
+        record.prefetch(ahead);
+        Ok(Some(record))
     }
 }
 

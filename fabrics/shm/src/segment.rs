@@ -13,13 +13,9 @@ use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
-    ftruncate, memfd_create,
-};
-use rustix::io::Errno;
+use farcall_driver::memory_file;
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use rustix::process::{Resource, getrlimit};
 
 use crate::quota::Claim;
 
@@ -44,13 +40,7 @@ pub enum PeerAccess {
 impl Segment {
     /// Creates and maps a segment of `bytes` zero bytes.
     pub fn create(name: &str, bytes: usize, peers: PeerAccess) -> io::Result<(Self, Mapping)> {
-        let file = memory_file(name)?;
-        // Beyond the limit the kernel would send SIGXFSZ.
-        if getrlimit(Resource::Fsize).current.is_some_and(|most| bytes as u64 > most) {
-            let why = format!("shared memory of {bytes} bytes is over the limit of file sizes (ulimit -f)");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-        }
-        ftruncate(&file, bytes as u64)?;
+        let file = memory_file(name, bytes)?;
         if commits_strictly() {
             fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
         }
@@ -67,16 +57,6 @@ impl Segment {
     /// The descriptor to pass to a peer.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-/// A memory file that nobody can execute, where the kernel knows how to say so (since Linux 6.3); a setting
-/// of `vm.memfd_noexec` may demand it.
-fn memory_file(name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => memfd_create(name, flags),
-        made => made,
     }
 }
 
@@ -185,6 +165,8 @@ impl Drop for Mapping {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
     use super::*;
 
     #[test]
@@ -193,18 +175,6 @@ mod tests {
         assert!(ftruncate(&segment.file, 4096).is_err(), "sealed");
         assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Read).is_ok());
         assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Write).is_err());
-    }
-
-    /// Mode bits of execution.
-    const EXECUTE: u32 = 0o111;
-
-    #[test]
-    fn nobody_can_execute_a_segment() {
-        let (segment, _mapping) = Segment::create("farcall-test", 4096, PeerAccess::Write).expect("memfd");
-        if memfd_create("farcall-test", MemfdFlags::NOEXEC_SEAL).is_ok() {
-            assert_eq!(fstat(&segment.file).expect("a memfd").st_mode & EXECUTE, 0);
-            assert!(rustix::fs::fchmod(&segment.file, 0o777.into()).is_err(), "sealed");
-        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! UCX's addresses in an envelope of ours.
 //!
 //! UCX reads an address without knowing where it ends, so it must not see one that was damaged, cut off, or
-//! made by somebody else. The envelope is four bytes that say whose it is, and the CRC-32C of what follows.
+//! made by another library. The envelope is four bytes that say of which it is, and the CRC-32C of what
+//! follows. That is no proof of its origin.
 
 use farcall_base::{Address, AddressError};
 

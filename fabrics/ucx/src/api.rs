@@ -45,6 +45,7 @@ macro_rules! functions {
 functions! {
     ucp_get_version_string: fn() -> *const c_char;
     ucp_config_read: fn(*const c_char, *const c_char, *mut *mut Config) -> Status;
+    ucp_config_modify: fn(*mut Config, *const c_char, *const c_char) -> Status;
     ucp_config_release: fn(*mut Config);
     ucp_init_version: fn(c_uint, c_uint, *const Params, *const Config, *mut *mut Context) -> Status;
     ucp_cleanup: fn(*mut Context);

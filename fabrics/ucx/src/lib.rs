@@ -40,6 +40,7 @@ mod worker;
 
 pub use api::presence;
 pub use library::{Ucx, UcxConfig, UcxError};
+pub use worker::Reach;
 
 /// UCX's declarations, for programs that measure UCX itself.
 #[doc(hidden)]

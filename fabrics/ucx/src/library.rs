@@ -15,7 +15,7 @@ use crate::ffi::*;
 use crate::peers::Peers;
 use crate::sends::{Sends, Sent, no_param};
 use crate::shared::{Announced, Body, HeadBytes, SharedBox, Ticket, UcxArrival};
-use crate::worker::WorkerBox;
+use crate::worker::{Reach, WorkerBox};
 
 /// How long an endpoint that is dropped waits for its last messages to leave.
 const LINGER: Duration = Duration::from_millis(100);
@@ -31,6 +31,8 @@ pub struct UcxConfig {
     /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them
     /// over: version 1.13 does without shared memory.
     pub error_handling: bool,
+    /// The networks that it listens on: whoever reaches them can stop the process.
+    pub reach: Reach,
 }
 
 /// Why there is no instance.
@@ -97,7 +99,7 @@ unsafe impl Send for Ucx {}
 impl Ucx {
     /// A new worker.
     pub fn new(config: &UcxConfig) -> Result<Self, UcxError> {
-        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep))?;
+        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep, config.reach))?;
         let shared = SharedBox::new(worker.api, config.payload_bytes_max);
         worker.listen(shared.for_callbacks())?;
         let address = worker.address()?;

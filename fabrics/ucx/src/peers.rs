@@ -158,9 +158,11 @@ fn create(
     let argument = Rc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };
     let mut endpoint = null_mut();
-    // SAFETY: the worker lives. The address is what another worker gave, unaltered, as `unwrap` has checked;
-    // whoever could forge one is a process of the cluster, and these trust each other that far. The ticket
-    // outlives the worker.
+    // SAFETY: the worker lives, and the ticket outlives it. The address is what another worker gave, as far
+    // as a checksum tells: that it was neither cut nor damaged. It does not tell who made it. UCX reads
+    // addresses without looking for their ends, so a member of the cluster that forges one breaks this;
+    // nothing short of a key could tell, and SECURITY.md says that UCX is for networks on which every process
+    // is trusted.
     #[expect(unsafe_code, reason = "a call of UCX")]
     let status = unsafe { (worker.api.ucp_ep_create)(worker.worker, &params, &mut endpoint) };
     if status == UCS_OK { Ok(endpoint) } else { Err(AddressError::WrongKind { driver: "ucx" }) }

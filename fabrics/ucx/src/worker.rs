@@ -1,6 +1,6 @@
 //! A worker of UCX and the context that it needs: what one endpoint owns of the library.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{null, null_mut};
 use std::os::fd::RawFd;
@@ -15,6 +15,18 @@ use crate::shared::{Shared, on_message};
 
 /// The version of UCX's interface that this crate is written for.
 const API_VERSION: (u32, u32) = (1, 11);
+
+/// The networks that a worker is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All that UCX finds, or those of `UCX_NET_DEVICES`.
+    Network,
+    /// Only that of this machine, and shared memory.
+    Loopback,
+}
+
+const NET_DEVICES: &CStr = c"NET_DEVICES";
+const LOOPBACK: &CStr = c"lo";
 
 /// The number of the one active message that is used.
 pub const MESSAGE_ID: u32 = 0;
@@ -42,15 +54,15 @@ pub unsafe fn zeroed<T>() -> T {
 #[expect(unsafe_code, reason = "calls of UCX")]
 impl WorkerBox {
     /// A context and a worker for active messages; one that can wake a sleeper when it `may_sleep`.
-    pub fn new(may_sleep: bool) -> Result<Self, UcxError> {
-        Self::with_features(UCP_FEATURE_AM, may_sleep)
+    pub fn new(may_sleep: bool, reach: Reach) -> Result<Self, UcxError> {
+        Self::with_features(UCP_FEATURE_AM, may_sleep, reach)
     }
 
     /// A context and a worker for what the features say.
-    pub fn with_features(features: u64, may_sleep: bool) -> Result<Self, UcxError> {
+    pub fn with_features(features: u64, may_sleep: bool, reach: Reach) -> Result<Self, UcxError> {
         let api = api().map_err(|why| UcxError::Absent { why })?;
         let features = features | if may_sleep { UCP_FEATURE_WAKEUP } else { 0 };
-        let context = create_context(api, features)?;
+        let context = create_context(api, features, reach)?;
         // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
         let mut params: WorkerParams = unsafe { zeroed() };
         params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -128,12 +140,22 @@ impl WorkerBox {
 }
 
 #[expect(unsafe_code, reason = "calls of UCX")]
-fn create_context(api: &Api, features: u64) -> Result<*mut Context, UcxError> {
+fn create_context(api: &Api, features: u64, reach: Reach) -> Result<*mut Context, UcxError> {
     let mut config = null_mut();
     // SAFETY: null stands for no prefix and no file.
     let status = unsafe { (api.ucp_config_read)(null(), null(), &mut config) };
     if status != UCS_OK {
         return Err(refused(api, "its configuration", status));
+    }
+    // Its listening sockets know no users and no keys. What the user says goes before.
+    if reach == Reach::Loopback && std::env::var_os("UCX_NET_DEVICES").is_none() {
+        // SAFETY: the configuration was read above, and both texts end with a zero.
+        let status = unsafe { (api.ucp_config_modify)(config, NET_DEVICES.as_ptr(), LOOPBACK.as_ptr()) };
+        if status != UCS_OK {
+            // SAFETY: it was read above and is not used again.
+            unsafe { (api.ucp_config_release)(config) };
+            return Err(refused(api, "to stay on the loopback interface", status));
+        }
     }
     // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
     let mut params: Params = unsafe { zeroed() };

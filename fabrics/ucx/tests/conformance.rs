@@ -2,14 +2,14 @@
 //! handling, which is how version 1.13 uses shared memory.
 
 use farcall_transport::{Presence, library_conformance};
-use farcall_ucx::{Ucx, UcxConfig, presence};
+use farcall_ucx::{Reach, Ucx, UcxConfig, presence};
 
 /// What makes two workers, unless UCX is absent.
 fn workers(may_sleep: bool, error_handling: bool) -> Result<impl Fn() -> [Ucx; 2], String> {
     if let Presence::Absent { why } = presence() {
         return Err(why);
     }
-    let config = UcxConfig { payload_bytes_max: 1 << 20, may_sleep, error_handling };
+    let config = UcxConfig { payload_bytes_max: 1 << 20, may_sleep, error_handling, reach: Reach::Loopback };
     Ok(move || [(); 2].map(|()| Ucx::new(&config).expect("a worker")))
 }
 

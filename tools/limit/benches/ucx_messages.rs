@@ -79,7 +79,12 @@ struct Ours {
 impl Ours {
     fn new() -> Self {
         let transport = |rank: u32| {
-            let config = UcxConfig { payload_bytes_max: 1 << 20, may_sleep: false, error_handling: true };
+            let config = UcxConfig {
+                payload_bytes_max: 1 << 20,
+                may_sleep: false,
+                error_handling: true,
+                reach: Reach::Loopback,
+            };
             let ucx = Ucx::new(&config).expect("a worker");
             let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
             let (file, label) = (CounterFile::process(), format!("bench {rank}"));

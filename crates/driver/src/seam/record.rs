@@ -1,31 +1,54 @@
 //! A record where its reader finds it: in memory that somebody else can write to.
 
+use core::marker::PhantomData;
+use core::ptr::slice_from_raw_parts;
+
 use crate::prefetch_lines;
+
+const WORD_BYTES: usize = size_of::<u64>();
 
 /// A published record without the lane's own header, read in the memory that the peer wrote.
 ///
-/// A hostile peer can still write there. Whatever decides about bounds must be read with [`Record::word`],
-/// which reads memory exactly once, and then be checked.
+/// A hostile peer can still write there, unless the driver has copied the record. So it is known by a
+/// pointer, not by a reference: words are read exactly once, by volatile loads, and whatever decides about
+/// bounds must be such a word, checked afterwards. Only payloads are given out as references, at the edge, to
+/// code that reads them in place; see [`Record::slice`].
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    bytes: &'a [u8],
+    /// A multiple of eight.
+    start: *const u8,
+    bytes: usize,
+    memory: PhantomData<&'a [u8]>,
 }
 
 impl<'a> Record<'a> {
-    /// Wraps the bytes of a record; their address must be a multiple of eight (checked).
+    /// Wraps the bytes of a record that nobody writes to; their address must be a multiple of eight
+    /// (checked).
     pub fn new(bytes: &'a [u8]) -> Self {
-        assert!(bytes.as_ptr().addr().is_multiple_of(8), "records are aligned");
-        Self { bytes }
+        assert!(bytes.as_ptr().addr().is_multiple_of(WORD_BYTES), "records are aligned");
+        Self { start: bytes.as_ptr(), bytes: bytes.len(), memory: PhantomData }
+    }
+
+    /// A record in memory that a peer may write to.
+    ///
+    /// # Safety
+    /// `start` is a multiple of eight, and the `bytes` bytes from there on are readable as long as `'a`.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the driver promises what its memory is")]
+    pub unsafe fn from_raw(start: *const u8, bytes: usize) -> Self {
+        debug_assert!(start.addr().is_multiple_of(WORD_BYTES), "records are aligned");
+        Self { start, bytes, memory: PhantomData }
     }
 
     /// Bytes in the record.
+    #[inline(always)]
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes
     }
 
     /// Whether the record has no bytes at all.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes == 0
     }
 
     /// The eight bytes at `at` as a little-endian number, read exactly once; `None` past the end.
@@ -34,21 +57,37 @@ impl<'a> Record<'a> {
     /// When `at` is not a multiple of eight.
     #[inline(always)]
     pub fn word(&self, at: usize) -> Option<u64> {
-        assert!(at.is_multiple_of(8), "words are aligned");
+        assert!(at.is_multiple_of(WORD_BYTES), "words are aligned");
         self.rest(at).split_word().map(|(word, _)| word)
     }
 
     /// What begins at `at`, to be read from its front; nothing past the end, or between two words.
     #[inline]
     pub fn rest(&self, at: usize) -> Words<'a> {
-        let bytes = if at.is_multiple_of(8) { self.bytes.get(at..) } else { None };
-        Words { bytes: bytes.unwrap_or(&[]) }
+        let begin = if at.is_multiple_of(WORD_BYTES) && at <= self.bytes { at } else { self.bytes };
+        let start = self.start.wrapping_add(begin);
+        Words { start, bytes: self.bytes - begin, memory: PhantomData }
     }
 
     /// The `length` bytes at `at`, in place; `None` past the end.
+    ///
+    /// The compiler takes what a reference leads to for unchanging, and a hostile peer may change it. It can
+    /// only garble its own message: no bound is read from there.
     #[inline]
+    #[expect(unsafe_code, reason = "payloads are read in place")]
     pub fn slice(&self, at: usize, length: usize) -> Option<&'a [u8]> {
-        self.bytes.get(at..at.checked_add(length)?)
+        let end = at.checked_add(length)?;
+        // SAFETY: inside the record (checked), which is readable as long as `'a`.
+        (end <= self.bytes).then(|| unsafe { core::slice::from_raw_parts(self.start.add(at), length) })
+    }
+
+    /// Starts to fetch the lines of a part of the record, as far as it is there.
+    #[inline(always)]
+    pub fn prefetch(&self, part: core::ops::Range<usize>) {
+        let end = part.end.min(self.bytes);
+        if part.start < end {
+            prefetch_lines(slice_from_raw_parts(self.start.wrapping_add(part.start), end - part.start));
+        }
     }
 }
 
@@ -56,48 +95,53 @@ impl<'a> Record<'a> {
 /// have two or three.
 #[derive(Clone, Copy)]
 pub struct Words<'a> {
-    /// Begins at a multiple of eight, or is empty.
-    bytes: &'a [u8],
+    /// A multiple of eight, if there are any bytes.
+    start: *const u8,
+    bytes: usize,
+    memory: PhantomData<&'a [u8]>,
 }
 
 impl<'a> Words<'a> {
     /// How many bytes there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes
     }
 
     /// Whether there is nothing.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes == 0
     }
 
     /// Starts to fetch so many bytes, or what there is.
     #[inline(always)]
     pub fn prefetch(&self, bytes: usize) {
-        prefetch_lines(&self.bytes[..bytes.min(self.bytes.len())]);
+        prefetch_lines(slice_from_raw_parts(self.start, bytes.min(self.bytes)));
     }
 
     /// The first word as a little-endian number, read exactly once, and what comes behind it.
     #[inline(always)]
     #[expect(unsafe_code, reason = "a volatile read is the only one that the compiler may not repeat")]
     pub fn split_word(self) -> Option<(u64, Self)> {
-        let (first, bytes) = self.bytes.split_first_chunk::<8>()?;
-        // SAFETY: the eight bytes are inside the slice, and aligned because it is.
-        let word = unsafe { first.as_ptr().cast::<u64>().read_volatile() };
-        Some((u64::from_le(word), Self { bytes }))
+        let bytes = self.bytes.checked_sub(WORD_BYTES)?;
+        // SAFETY: the eight bytes are there (checked), and aligned, as what is left begins at a word.
+        let (word, start) = unsafe { (self.start.cast::<u64>().read_volatile(), self.start.add(WORD_BYTES)) };
+        Some((u64::from_le(word), Self { start, bytes, memory: PhantomData }))
     }
 
     /// So many bytes in place, and what comes behind the words that they are in; `None` when those are not
-    /// all there.
+    /// all there. What is said at [`Record::slice`] holds.
     #[inline(always)]
-    #[expect(unsafe_code, reason = "the second of two bounds, which the first one implies")]
+    #[expect(unsafe_code, reason = "payloads are read in place")]
     pub fn split_bytes(self, length: usize) -> Option<(&'a [u8], Self)> {
-        let (bytes, rest) = self.bytes.split_at_checked(length.checked_add(7)? & !7)?;
-        // SAFETY: a length that was rounded up is none the less, and the sum did not wrap.
-        let bytes = unsafe { bytes.get_unchecked(..length) };
-        Some((bytes, Self { bytes: rest }))
+        let taken = length.checked_add(WORD_BYTES - 1)? & !(WORD_BYTES - 1);
+        let bytes = self.bytes.checked_sub(taken)?;
+        // SAFETY: as many bytes are there (checked); a length that was rounded up is none the less, and the
+        // sum did not wrap.
+        let (payload, start) =
+            unsafe { (core::slice::from_raw_parts(self.start, length), self.start.add(taken)) };
+        Some((payload, Self { start, bytes, memory: PhantomData }))
     }
 }
 

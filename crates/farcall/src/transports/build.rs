@@ -2,6 +2,7 @@
 
 use core::error::Error;
 use core::net::IpAddr;
+use std::sync::Once;
 
 use farcall_base::{Entropy, Identity};
 use farcall_driver::clock::Clock;
@@ -71,11 +72,27 @@ pub(super) enum Build {
     OnSimulatedHost(fn(&Builder<'_>, &Host) -> Built),
 }
 
+/// Says once that an external library is about to be reached from a network. It checks neither who calls
+/// nor what comes, and nothing above it can.
+fn warn_of_strangers(kind: TransportKind) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        eprintln!(
+            "farcall: {kind} takes whatever its network sends, unchecked: use it on trusted networks only"
+        );
+    });
+}
+
 impl Builder<'_> {
     /// Builds the transport of this kind.
     pub fn build(&self, kind: TransportKind, site: &Site<'_>) -> Built {
         match (&kind.row().build, site) {
-            (Build::OnMachine(build), Site::Machine(local)) => build(self, *local),
+            (Build::OnMachine(build), Site::Machine(local)) => {
+                if matches!(kind, TransportKind::Library(_)) && !local.is_loopback() {
+                    warn_of_strangers(kind);
+                }
+                build(self, *local)
+            }
             (Build::OnSimulatedHost(build), Site::Simulated(host)) => {
                 Ok(Box::new(ChargedTransport::new(build(self, host)?, Host::clone(host))))
             }

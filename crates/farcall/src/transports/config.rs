@@ -13,7 +13,7 @@ use farcall_shm::ShmConfig;
 use farcall_shm::access::{Access, Allow, NoSuchRule, Trust};
 use farcall_shm::folder::Directory;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
-use farcall_ucx::UcxConfig;
+use farcall_ucx::{Reach, UcxConfig};
 use farcall_udp::UdpConfig;
 use farcall_verbs::ConnectBy as LanesConnectBy;
 use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
@@ -205,10 +205,11 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
 /// The most memory that transports over libraries lend at a time.
 const LIBRARY_LOAN_BYTES_MAX: usize = 256 << 20;
 
-pub fn ucx_config(settings: &Settings) -> UcxConfig {
+pub fn ucx_config(settings: &Settings, local: IpAddr) -> UcxConfig {
     UcxConfig {
         payload_bytes_max: settings.ucx.message_bytes_max,
         error_handling: settings.ucx.error_handling,
+        reach: if local.is_loopback() { Reach::Loopback } else { Reach::Network },
         may_sleep: settings.endpoint.idle == Idle::Block,
     }
 }

@@ -105,19 +105,19 @@ transports! {
     /// [`TransportKind::presence`].
     LIBRARIES {
         UCX = TransportKind::Library(LibraryKind::Ucx), "ucx",
-            "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
-            Some(farcall_ucx::presence), OnMachine(|builder, _| {
-                let ucx = Ucx::new(&ucx_config(builder.settings))?;
+            "messages of UCX, which chooses shared memory, RDMA or TCP by itself; on trusted networks only",
+            Some(farcall_ucx::presence), OnMachine(|builder, local| {
+                let ucx = Ucx::new(&ucx_config(builder.settings, local))?;
                 builder.library(ucx, &ucx_library_config(builder.settings))
             });
         MPI = TransportKind::Library(LibraryKind::Mpi), "mpi",
-            "messages of MPI, between processes that one launcher started together",
+            "messages of MPI, between processes that one launcher started together; on trusted networks only",
             Some(farcall_mpi::presence), OnMachine(|builder, _| {
                 let mpi = Mpi::new(&mpi_config(builder.settings, random_incarnation()))?;
                 builder.library(mpi, &mpi_library_config(builder.settings))
             });
         OFI = TransportKind::Library(LibraryKind::Ofi), "ofi",
-            "messages of libfabric, over the provider that ofi.provider names",
+            "messages of libfabric, over the provider that ofi.provider names; on trusted networks only",
             Some(farcall_ofi::messages::presence), OnMachine(|builder, local| {
                 let ofi = Ofi::new(&ofi_config(builder.settings, local, random_incarnation()))?;
                 builder.library(ofi, &ofi_library_config(builder.settings))

@@ -50,3 +50,49 @@ pub fn attach_on_host(store: &str, access: &Access) -> Result<DaemonClient, Atta
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use farcall_shm::folder::Directory;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
+
+    use super::*;
+
+    const LAYOUT: SlotLayout = SlotLayout { slots: 1, request_bytes: 56, response_bytes: 56 };
+
+    /// A folder of the test's own.
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("the test's own");
+        }
+    }
+
+    #[test]
+    fn names_that_others_occupy_stop_no_daemon_that_has_a_folder() {
+        let store = format!("squatted-{}", std::process::id());
+        let squatters: Vec<_> = (0..DAEMONS_PER_HOST_MAX)
+            .map(|number| {
+                let squatter = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+                let name = SocketAddrUnix::new_abstract_name(name(&store, number).as_bytes());
+                bind(&squatter, &name.expect("short")).expect("free");
+                squatter
+            })
+            .collect();
+        let folder = Folder(std::env::temp_dir().join(format!("fc-{store}")));
+        let access = Access { directory: Directory::At(folder.0.clone()), ..Access::default() };
+        let mut server = listen_on_host(&store, &access, LAYOUT, 1).expect("nobody else has the folder");
+        let mut second = listen_on_host(&store, &access, LAYOUT, 1).expect("the next name");
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| attach_on_host(&store, &access));
+            while !client.is_finished() {
+                server.attend();
+                second.attend();
+            }
+            assert!(client.join().expect("it does not panic").is_ok());
+        });
+        assert_eq!((server.attached(), second.attached()), (1, 0));
+        drop(squatters);
+    }
+}

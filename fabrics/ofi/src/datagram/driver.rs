@@ -4,7 +4,9 @@ use core::cell::OnceCell;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use crate::libfabric::{Completion, Endpoint, EndpointConfig, Kind, Offer, OfiError, Place, Wanted, found};
+use crate::libfabric::{
+    Completion, Endpoint, EndpointConfig, Form, Kind, Offer, OfiError, Place, Wanted, found,
+};
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
@@ -79,7 +81,7 @@ impl OfiDatagram {
             return Err(OfiError::Refused { what: "a descriptor", why });
         }
         let header_bytes = endpoint.name().len();
-        let fits = !offer.has_text_addresses() && Name::new(endpoint.name()).is_some();
+        let fits = offer.form() != Form::Text && Name::new(endpoint.name()).is_some();
         fits.then_some(()).ok_or_else(|| OfiError::Refused {
             what: "addresses of a usual form",
             why: format!("those of {provider} do not fit into packets"),

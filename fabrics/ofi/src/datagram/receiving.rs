@@ -76,8 +76,13 @@ impl Receiving {
     /// The first bytes of a buffer that was taken.
     #[inline]
     pub fn bytes(&self, number: u32, count: usize) -> &[u8] {
-        let place = &self.memory[number as usize * self.buffer_bytes..][..self.buffer_bytes];
-        &place[..count]
+        assert!(count <= self.buffer_bytes && self.uses[number as usize] == Use::Out, "only what was taken");
+        // SAFETY: the bytes lie in the buffer, are initialised, and nobody writes to them until it comes
+        // back. No reference is made to other buffers, to which the provider may be writing.
+        #[expect(unsafe_code, reason = "the provider writes to the memory beside")]
+        unsafe {
+            core::slice::from_raw_parts(self.memory.as_ptr().add(self.place(number)), count)
+        }
     }
 
     /// Lends what follows the first `at` bytes of a buffer that was taken.
@@ -108,9 +113,22 @@ impl Receiving {
         self.free.push(number);
     }
 
+    /// Where a buffer begins in the memory.
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        assert!((number as usize) < self.uses.len(), "a buffer that there is");
+        number as usize * self.buffer_bytes
+    }
+
+    /// A pointer to a whole buffer: of the memory's own, not of a reference to a part of it.
     #[inline]
     fn start(&mut self, number: u32) -> NonNull<u8> {
-        NonNull::from(&mut self.memory[number as usize * self.buffer_bytes]).cast()
+        let place = self.place(number);
+        // SAFETY: inside the memory (`place` checks it), whose pointer is not null.
+        #[expect(unsafe_code, reason = "the provider writes to the memory")]
+        unsafe {
+            NonNull::new_unchecked(self.memory.as_mut_ptr().add(place))
+        }
     }
 }
 

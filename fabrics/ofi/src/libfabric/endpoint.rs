@@ -33,8 +33,30 @@ pub struct Endpoint {
     fabric: NonNull<fid_fabric>,
     descriptor: Option<RawFd>,
     name: Vec<u8>,
-    /// That of shared memory has; see [`retirement`].
-    has_text_addresses: bool,
+    form: Form,
+}
+
+/// What an address of a provider looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Text up to a zero, as that of shared memory; see [`retirement`].
+    Text,
+    /// A `sockaddr`: its first two bytes are the family, from which its reader takes its length.
+    Socket,
+    /// Of the provider's own; all have one length.
+    Fixed,
+}
+
+impl Form {
+    /// Whether a provider, whose own address is `own`, finds all bytes that it reads in `name`: of a text up
+    /// to a zero, of a `sockaddr` as many as the family has.
+    fn is_whole(self, name: &[u8], own: &[u8]) -> bool {
+        match self {
+            Self::Text => name.len() <= NAME_BYTES_MAX && name.last() == Some(&0),
+            Self::Socket => name.len() == own.len() && name.first_chunk::<2>() == own.first_chunk::<2>(),
+            Self::Fixed => name.len() == own.len(),
+        }
+    }
 }
 
 // SAFETY: the domain was opened for use by one thread at a time, whichever that is, and everything else
@@ -120,11 +142,11 @@ impl Endpoint {
             }
             let name = name(api, ep)?;
             opened.0.clear();
-            let has_text_addresses = offer.has_text_addresses();
-            if has_text_addresses {
+            let form = offer.form();
+            if form == Form::Text {
                 retirement::enter();
             }
-            Ok(Self { ep, cq, av, domain, fabric, descriptor, name, has_text_addresses })
+            Ok(Self { ep, cq, av, domain, fabric, descriptor, name, form })
         }
     }
 
@@ -149,12 +171,7 @@ impl Endpoint {
     /// Makes an address known, as `name` gave it elsewhere; `None` when the provider cannot use it.
     #[expect(unsafe_code, reason = "a call of libfabric")]
     pub fn insert(&mut self, name: &[u8]) -> Option<fi_addr_t> {
-        // A provider reads as many bytes as its addresses have, or up to a zero.
-        let is_whole = if self.has_text_addresses {
-            name.len() <= NAME_BYTES_MAX && name.last() == Some(&0)
-        } else {
-            name.len() == self.name.len()
-        };
+        let is_whole = self.form.is_whole(name, &self.name);
         let mut address = FI_ADDR_NOTAVAIL;
         // SAFETY: the table is open, and the name has all bytes that are read, as was checked.
         let inserted = is_whole.then(|| unsafe {
@@ -231,10 +248,27 @@ impl Drop for Endpoint {
         // The order is libfabric's: what uses others goes first.
         let objects =
             [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
-        if self.has_text_addresses {
+        if self.form == Form::Text {
             retirement::retire(Objects(objects));
         } else {
             objects.into_iter().for_each(close);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `sockaddr_in` of 16 bytes whose family says `AF_INET6` would be read 12 bytes past its end.
+    #[test]
+    fn an_address_of_another_family_or_length_is_not_whole() {
+        let own = [&[2, 0][..], &[0; 14]].concat();
+        let other_family = [&[10, 0][..], &[0; 14]].concat();
+        assert!(Form::Socket.is_whole(&own, &own) && !Form::Socket.is_whole(&other_family, &own));
+        assert!(!Form::Socket.is_whole(&own[..15], &own) && !Form::Socket.is_whole(&[], &own));
+        assert!(Form::Fixed.is_whole(&other_family, &own) && !Form::Fixed.is_whole(&own[..15], &own));
+        assert!(Form::Text.is_whole(b"fi_shm://1\0", b"") && !Form::Text.is_whole(b"fi_shm://1", b""));
+        assert!(!Form::Text.is_whole(&[0; NAME_BYTES_MAX + 1], b""));
     }
 }

@@ -20,6 +20,7 @@ mod retirement;
 pub mod types;
 
 pub use api::{api, version};
+pub(crate) use endpoint::Form;
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::OfiError;
 pub use offers::{Offer, Wanted, found, offers, provider_names};

@@ -4,9 +4,9 @@ use core::ffi::CStr;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ptr::{NonNull, null, null_mut};
 
-use crate::libfabric::OfiError;
 use crate::libfabric::api::{Api, api, version};
 use crate::libfabric::types::*;
+use crate::libfabric::{Form, OfiError};
 
 /// What an endpoint is to be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,9 +200,13 @@ impl Offer {
         }
     }
 
-    /// Whether addresses are text, which the provider reads up to a zero.
-    pub fn has_text_addresses(&self) -> bool {
-        self.info().addr_format == FI_ADDR_STR
+    /// What the provider's addresses look like.
+    pub(crate) fn form(&self) -> Form {
+        match self.info().addr_format {
+            FI_ADDR_STR => Form::Text,
+            FI_SOCKADDR | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => Form::Socket,
+            _ => Form::Fixed,
+        }
     }
 
     /// The longest message, in bytes.

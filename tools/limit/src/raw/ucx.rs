@@ -6,8 +6,8 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use farcall_base::Address;
-use farcall_ucx::UcxError;
 use farcall_ucx::sys::*;
+use farcall_ucx::{Reach, UcxError};
 
 use super::RawSlots;
 
@@ -55,7 +55,7 @@ pub struct RawUcx {
 impl RawUcx {
     /// A worker with this many slots of this many bytes, not connected yet.
     pub fn new(slots: usize, bytes: usize, completion: UcxCompletion) -> Result<Self, UcxError> {
-        let worker = WorkerBox::with_features(UCP_FEATURE_TAG, false)?;
+        let worker = WorkerBox::with_features(UCP_FEATURE_TAG, false, Reach::Network)?;
         let done = Box::new(UnsafeCell::new(Vec::with_capacity(slots)));
         let slot = |slot| Slot {
             memory: vec![0; bytes].into(),

@@ -6,10 +6,13 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64};
+use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+use crate::descriptors::memory_file;
 
 /// A memory file, mapped for the life of the process.
 #[derive(Debug)]
@@ -27,9 +30,8 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Makes and maps a memory file of `bytes` zero bytes, whose length cannot change any more.
-    pub fn create(name: &str, bytes: usize) -> rustix::io::Result<Self> {
-        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, bytes as u64)?;
+    pub fn create(name: &str, bytes: usize) -> io::Result<Self> {
+        let file = memory_file(name, bytes)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         // SAFETY: a new mapping at an address of the kernel's choice; nothing else is affected.
         let base = unsafe {

@@ -43,6 +43,7 @@ pub const FI_EP_DGRAM: c_uint = 2;
 pub const FI_EP_RDM: c_uint = 3;
 pub const FI_THREAD_DOMAIN: c_uint = 3;
 pub const FI_RM_ENABLED: c_uint = 2;
+pub const FI_SOCKADDR: u32 = 1;
 pub const FI_SOCKADDR_IN: u32 = 2;
 pub const FI_SOCKADDR_IN6: u32 = 3;
 pub const FI_ADDR_STR: u32 = 9;
