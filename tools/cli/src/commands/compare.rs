@@ -13,7 +13,7 @@ use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Value, json};
 
 use crate::arguments::compare::Compare;
-use crate::commands::drift;
+use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -109,7 +109,7 @@ fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failu
             report.record(&record(run, &outcome))?;
         }
         let of = format!("{} {}", run.row().transport(), run.row().name());
-        drift::record("compare", &of, run.distances(), report)?;
+        record_distances("compare", &of, run.distances(), report)?;
     }
     report.line(format_args!("# {UNITS_NOTE}"))?;
     report.line(format_args!(

@@ -14,7 +14,7 @@ use farcall_lab::run::blocks::Distance;
 use self::shown::ShownRun;
 use self::sweep::Sweep;
 use crate::arguments::benchkv::BenchKvArguments;
-use crate::commands::{drift, tracing};
+use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -52,7 +52,7 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
                 tracing::show(about, &result.traced, arguments.tracing.file(), &mut report)?;
             }
             let of = format!("{} benchkv, {} clients", bench.transport, bench.clients);
-            drift::record("benchkv", &of, &[distance], &mut report)
+            record_distances("benchkv", &of, &[distance], &mut report)
         })?;
     }
     if let Some(sweep) = sweep {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{install, readable};
 use crate::arguments::compare::Compare;
-use crate::commands::drift;
+use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::{Interrupt, Progress};
@@ -83,7 +83,7 @@ pub fn run(
         other => other.map(|()| true).map_err(Failure::run)?,
     };
     for cell in &cells {
-        drift::record("compare", &cell.name(), cell.distances(), report)?;
+        record_distances("compare", &cell.name(), cell.distances(), report)?;
     }
     show(&cells, bench, report)?;
     let interrupted = || Failure::Run("interrupted before all blocks were measured".to_owned());

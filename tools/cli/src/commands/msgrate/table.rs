@@ -8,7 +8,7 @@ use farcall_lab::units::Size;
 use serde_json::json;
 
 use crate::arguments::Msgrate;
-use crate::commands::{drift, tracing};
+use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -53,7 +53,7 @@ fn cell_name(rate: &MessageRate) -> String {
 /// Shows what was found in a cell, and writes the trace of a single measurement to a file.
 pub fn show(cell: &RateCell, trace_file: Option<&Path>, report: &mut Report) -> Result<(), Failure> {
     if let Some(rate) = cell.rates().first() {
-        drift::record(
+        record_distances(
             "msgrate",
             &format!("{} {}", rate.transport, cell_name(rate)),
             cell.distances(),

@@ -18,7 +18,7 @@ pub use workload::Workload;
 use workload::{Plan, Site};
 
 use crate::arguments::Perf;
-use crate::commands::{drift, tracing};
+use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -112,7 +112,7 @@ fn measure(
                 if let Some(traced) = &found.traced {
                     tracing::show(about, traced, perf.tracing.file(), &mut report)?;
                 }
-                drift::record("perf", &format!("{transport} {about}"), &found.distances, &mut report)
+                record_distances("perf", &format!("{transport} {about}"), &found.distances, &mut report)
             })?;
         }
     }

@@ -16,7 +16,7 @@ use farcall_lab::run::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
 use crate::arguments::{Growth, Ranks, Shuffle};
-use crate::commands::drift;
+use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -72,7 +72,7 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
             progress.suspend(|| {
                 table.cell(&cell, &mut report)?;
                 let of = format!("{transport} {}.{ranks}x{}", shuffle.collective, size.0);
-                drift::record("shuffle", &of, distance.as_slice(), &mut report)
+                record_distances("shuffle", &of, distance.as_slice(), &mut report)
             })?;
         }
     }

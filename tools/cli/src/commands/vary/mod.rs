@@ -10,7 +10,7 @@ use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Blocks;
 
 use crate::arguments::measuring::Varying;
-use crate::commands::drift;
+use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -118,7 +118,7 @@ pub fn run<S: VariedTest>(
         progress.suspend(|| varied.show(&row, report))?;
         if subject.bench().is_some() {
             let (command, _, transport) = subject.names();
-            drift::record(command, &format!("{transport} {name}"), &row.blocks.distances, report)?;
+            record_distances(command, &format!("{transport} {name}"), &row.blocks.distances, report)?;
         }
     }
     Ok(())
