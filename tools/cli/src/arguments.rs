@@ -70,6 +70,8 @@ pub enum Command {
     Benchkv(Box<BenchKvArguments>),
     /// Serves a key-value store, or uses one
     Kv(Kv),
+    /// Serves the names under which servers of an open cluster listen
+    Registry(Registry),
     /// Finds the settings of a program that cannot be told apart from the best
     Tune(Tune),
 }
@@ -113,6 +115,20 @@ pub struct Info {
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,
     /// Writes one JSON object for each line to a file, or to standard output with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// `farcall registry`.
+#[derive(Debug, Args)]
+pub struct Registry {
+    /// Where it listens: an address of this machine, or 0.0.0.0 or [::] for all interfaces
+    #[arg(long, default_value = farcall::bootstrap::REGISTRY_DEFAULT, value_name = "HOST:PORT")]
+    pub listen: String,
+    /// Serves a world of so many ranks besides
+    #[arg(long, value_name = "NUMBER", value_parser = whole_number::<{ farcall::bootstrap::RANKS_MAX as u64 }>)]
+    pub ranks: Option<u64>,
+    /// Writes one JSON object to a file, or to standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
 }

@@ -56,6 +56,7 @@ fn run() -> Result<(), Failure> {
         Command::Stat(stat) => commands::stat::run(&stat),
         Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
         Command::Kv(kv) => commands::kv::run(&kv),
+        Command::Registry(registry) => commands::registry::run(&registry),
         Command::Tune(tune) => commands::tune::run(&tune),
     }
 }

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
 use common::{farcall, records, sentence};
 
 #[test]
@@ -120,6 +123,29 @@ fn a_failure_gets_one_sentence_and_status_1() {
     assert_eq!(found, format!("farcall: process {own_parent_has_no_counters} has no farcall counters"));
     let found = sentence(&["perf", "--json", "/nonexistent/results"], 1);
     assert!(found.starts_with("farcall: cannot write to /nonexistent/results: "), "{found}");
+}
+
+#[test]
+fn a_registry_says_how_processes_find_it() {
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            // Both fail only when it has ended.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.args(["registry", "--listen", "0.0.0.0:0"]).stdout(Stdio::piped());
+    let mut registry = Ended(command.spawn().expect("the program runs"));
+    let lines = BufReader::new(registry.0.stdout.take().expect("it is piped")).lines();
+    let lines: Vec<String> = lines.take(3).map(|line| line.expect("lines are text")).collect();
+    let port = lines[0].rsplit_once(':').expect("a port").1;
+    assert_eq!(lines[0], format!("names are served at 0.0.0.0:{port}"));
+    assert_eq!(lines[1], format!("    for processes here: FARCALL_NAMES=127.0.0.1:{port}"));
+    assert!(lines[2].contains(&format!("FARCALL_NAMES=HOST:{port}")), "{}", lines[2]);
+    let taken = sentence(&["registry", "--listen", &format!("127.0.0.1:{port}")], 1);
+    assert!(taken.starts_with("farcall: cannot serve the rendezvous at 127.0.0.1:"), "{taken}");
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod incarnation;
 mod launch;
 mod limits;
 mod listing;
-mod machine;
 mod messages;
 mod placement;
 mod refusal;
@@ -29,6 +28,7 @@ pub use directory::{
     BarrierError, CompareError, Directory, JoinError, LocalRanks, PublishError, ResolveError,
 };
 pub use hosts::{HostList, HostPort};
+pub(crate) use incarnation::machine_number;
 pub use incarnation::{random, random_incarnation};
 pub use launch::{Launch, LaunchError};
 pub use limits::{
@@ -36,7 +36,6 @@ pub use limits::{
     MEMBERS_PER_ADDRESS_MAX, NAME_BYTES_MAX, RANK_HELD, RANKS_MAX, VALUE_BYTES_MAX, VALUES_MAX, WAITS_MAX,
 };
 pub use listing::{KEPT_AFTER_RESTART, Listing, Server};
-pub(crate) use machine::machine_number;
 pub use placement::{Placement, PlacementError};
 pub use refusal::Refusal;
 pub use rendezvous::{Rendezvous, RendezvousError, fuzz_rendezvous};

@@ -60,6 +60,14 @@ impl Endpoint {
         (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
     }
 
+    /// As [`Endpoint::session_with`], of peers that have only said so too: for what anybody may be told, such as
+    /// that this process gives up.
+    pub fn unconfirmed_session_with(&self, rank: u32) -> Option<Peer> {
+        let sessions = &self.core().state.sessions;
+        let peer = sessions.find(rank, 0)?;
+        (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
+    }
+
     /// Whether the session to `peer` has not ended.
     pub(crate) fn has_session(&self, peer: Peer) -> bool {
         self.core().state.sessions.state_of(peer.session).is_some()
@@ -106,7 +114,6 @@ impl Core {
     }
 
     /// Closes the sessions in which another process answered than the one that was asked for.
-    #[cold]
     pub fn close_strangers(&mut self) {
         for session in self.state.sessions.take_strangers() {
             self.transport.close(session, self.state.now);

@@ -10,7 +10,6 @@ mod book;
 mod call;
 mod connection;
 mod listener;
-mod registry;
 mod target;
 mod written;
 
@@ -28,7 +27,7 @@ pub use listener::{Drained, ListenError, Listener};
 pub use target::TargetError;
 pub use written::{WrittenDown, WrittenDownError};
 
-use crate::bootstrap::{CompareError, NameWatch, PublishError, ResolveError};
+use crate::bootstrap::{CompareError, Directory, NameWatch, PublishError, ResolveError};
 
 /// What a register holds after an attempt to set it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +60,32 @@ pub(crate) trait Names: Send + Sync + fmt::Debug {
         value: &[u8],
         within: Duration,
     ) -> Result<Compared, CompareError>;
+}
+
+/// Names in a registry, or among the ranks of one process.
+impl Names for Directory {
+    fn register(&self, name: &str, key: &str, address: Address, lease: Duration) -> Result<(), PublishError> {
+        Self::register(self, name, key, address, lease)
+    }
+
+    fn withdraw(&self, name: &str, key: &str) {
+        Self::withdraw(self, name, key);
+    }
+
+    fn watch(&self, name: &str) -> Result<NameWatch, ResolveError> {
+        Self::watch(self, name)
+    }
+
+    fn compare_and_set(
+        &self,
+        key: &str,
+        expected: u64,
+        value: &[u8],
+        within: Duration,
+    ) -> Result<Compared, CompareError> {
+        let (was_set, revision, value) = Self::compare_and_set(self, key, expected, value, within)?;
+        Ok(Compared { was_set, revision, value })
+    }
 }
 
 #[cfg(test)]

@@ -81,8 +81,9 @@ impl<'e> Daemon<'e> {
     /// `endpoint.peer_timeout`.
     pub fn meet_present(&mut self, within: Duration) {
         for rank in self.shards.others() {
-            if let Ok(peer) = self.endpoint.peer_within(rank, within) {
-                self.shards.met(peer);
+            match self.endpoint.peer_within(rank, within) {
+                Ok(peer) => self.shards.met(peer),
+                Err(_) => self.shards.look_for(rank),
             }
             self.poll_network(false, &mut NobodyObserves);
         }

@@ -25,7 +25,7 @@ pub struct Shards {
     own: u32,
     /// The session to each other one, once they have met.
     peers: Vec<Option<Peer>>,
-    /// Those whose session has ended, until there is another.
+    /// Those that were not there, or whose session has ended, until there is another.
     lost: Vec<Lost>,
 }
 
@@ -33,6 +33,8 @@ pub struct Shards {
 struct Lost {
     rank: u32,
     look_at: Instant,
+    /// When it was looked for last.
+    looked_at: Instant,
     look_again_after: Duration,
 }
 
@@ -69,9 +71,16 @@ impl Shards {
         message: &[u8],
         address: SlotAddress,
     ) -> bool {
-        let peer = &mut self.peers[owner as usize];
-        // A shard that was restarted has opened a session to us, or we to one that we had lost.
-        let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else { return false };
+        let peer = self.peers[owner as usize];
+        // We have opened a session to one that we had lost. One that says that it is the shard does not count
+        // before the directory has confirmed it: it would be given what clients store.
+        let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else {
+            self.look_for(owner);
+            if endpoint.unconfirmed_session_with(owner).is_some() {
+                self.look_soon(owner);
+            }
+            return false;
+        };
         self.peers[owner as usize] = Some(peer);
         endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
     }
@@ -83,9 +92,21 @@ impl Shards {
             return;
         }
         self.peers[down.rank() as usize] = None;
-        if self.lost.iter().all(|lost| lost.rank != down.rank()) {
-            let rank = down.rank();
-            self.lost.push(Lost { rank, look_at: Instant::ZERO, look_again_after: LOOK_AGAIN_AFTER });
+        self.look_for(down.rank());
+    }
+
+    /// From now on a shard is looked for.
+    pub fn look_for(&mut self, rank: u32) {
+        if self.lost.iter().all(|lost| lost.rank != rank) {
+            let (look_at, looked_at) = (Instant::ZERO, Instant::ZERO);
+            self.lost.push(Lost { rank, look_at, looked_at, look_again_after: LOOK_AGAIN_AFTER });
+        }
+    }
+
+    /// Something says that it is a shard that is looked for.
+    fn look_soon(&mut self, rank: u32) {
+        if let Some(lost) = self.lost.iter_mut().find(|lost| lost.rank == rank) {
+            lost.look_at = lost.look_at.min(lost.looked_at + LOOK_AGAIN_AFTER);
         }
     }
 
@@ -102,6 +123,7 @@ impl Shards {
             self.lost.swap_remove(place);
             return;
         }
+        lost.looked_at = now;
         lost.look_at = now + lost.look_again_after;
         lost.look_again_after = (2 * lost.look_again_after).min(LOOK_AGAIN_MAX);
         // One that is not there is looked for again, like one whose session does not come up.

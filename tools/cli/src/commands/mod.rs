@@ -9,6 +9,7 @@ pub mod info;
 pub mod kv;
 pub mod msgrate;
 pub mod perf;
+pub mod registry;
 pub mod report;
 pub mod shuffle;
 pub mod sim;

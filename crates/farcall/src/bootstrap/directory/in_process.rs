@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use farcall_base::Address;
 
+use super::super::incarnation::{host_name, machine_number};
 use super::super::limits::KEYS_PER_RANK_MAX;
 use super::super::listing::{Listing, Server};
-use super::super::machine::{host_name, machine_number};
 use super::state::WaitError;
 
 /// What the ranks of one process share.

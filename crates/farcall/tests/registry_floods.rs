@@ -1,0 +1,81 @@
+//! What strangers do to a registry: members are served all the same.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use farcall::bootstrap::{Directory, JoinError, Rendezvous, random_incarnation};
+use farcall_base::Address;
+
+/// Generous: reached only when something hangs.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Silent connections at a time, as far as descriptors go.
+const SILENT: usize = 10_000;
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a process may look at itself").count()
+}
+
+/// Opens connections that say nothing, keeps the last [`SILENT`] of them, until it is told to stop.
+fn flood(at: SocketAddr, opened: &AtomicUsize, stop: &AtomicBool) {
+    let mut silent = VecDeque::new();
+    while !stop.load(Ordering::Relaxed) {
+        match TcpStream::connect(at) {
+            Ok(stream) => silent.push_back(stream),
+            // The system has no more of them.
+            Err(_) => drop(silent.pop_front()),
+        }
+        if silent.len() > SILENT {
+            silent.pop_front();
+        }
+        opened.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn members_join_while_ten_thousand_connections_are_silent() {
+    let registry = Rendezvous::bind("127.0.0.1:0", 16).expect("a free port");
+    let (at, before) = (registry.address(), descriptors());
+    let (opened, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| flood(at, &opened, &stop));
+        while opened.load(Ordering::Relaxed) < SILENT {
+            std::thread::yield_now();
+        }
+        let members: Result<Vec<Directory>, JoinError> =
+            (0..16).map(|rank| Directory::join(&at.into(), rank, 16, random_incarnation(), LONG)).collect();
+        let members = members.inspect_err(|_| stop.store(true, Ordering::Relaxed)).expect("all join");
+        let here = Address::new(*b"here").expect("short");
+        members[15].publish("key", here.clone()).expect("room");
+        let resolved = members[0].resolve(15, "key", LONG).map(|(address, _)| address);
+        let held = descriptors();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(resolved, Ok(here));
+        println!(
+            "{} connections opened, {held} descriptors at that time, {before} before",
+            opened.load(Ordering::Relaxed)
+        );
+        // Those of the flood, of the members, and the bounded number that the registry keeps.
+        assert!(held < before + SILENT + 2000, "the registry keeps silent connections");
+    });
+}
+
+#[test]
+fn a_connection_that_joins_byte_by_byte_or_never_costs_the_others_nothing() {
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let at = registry.address();
+    let mut slow: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(at).expect("it listens")).collect();
+    for stream in &mut slow {
+        stream.write_all(&[69, 0, 0, 0, 1]).expect("the first bytes are taken");
+    }
+    let member = Directory::open(&at.into(), random_incarnation(), LONG);
+    assert!(member.is_ok(), "{member:?}");
+    // They are given up in the end.
+    for mut stream in slow {
+        stream.set_read_timeout(Some(LONG)).expect("a limit");
+        assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0);
+    }
+}
