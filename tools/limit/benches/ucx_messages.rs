@@ -14,7 +14,7 @@ use farcall_transport::{
     Arrived, DownReason, LibraryConfig, LibraryTransport, MatchedBatch, MessageBatch, MessageId, Origin,
     Outbox, Posted, RequestBatch, ResponseBatch, SendOutcome, SessionId, Sink, Submitted, Tag, Transport,
 };
-use farcall_ucx::{Ucx, UcxConfig};
+use farcall_ucx::{Reach, Ucx, UcxConfig};
 use rustix::time::{ClockId, clock_gettime};
 
 const BLOCKS: usize = 41;
