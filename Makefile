@@ -48,13 +48,14 @@ vary-rdma: build ## Measures what the parameters of the verbs drivers change, in
 test: lint docs test-fuzz model test-workspace test-rdma-if-possible ## Checks and tests everything
 
 .PHONY: lint
-lint: ## Checks format and lints; warnings count as errors
+lint: ## Checks format, lints and foreign crates; warnings count as errors
 	scripts/prepare lint
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p farcall -p farcall-verbs --features device-tests --tests -- -D warnings
 	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
+	scripts/deny
 
 .PHONY: docs
 docs: ## Builds the documentation; warnings count as errors

@@ -70,9 +70,14 @@ pub fn slots(bytes: &[u8]) {
     farcall_kv::slots::fuzz_slots(bytes);
 }
 
-/// Messages to and from a shard of the key-value store.
+/// Messages to a shard of the key-value store.
 pub fn kv(bytes: &[u8]) {
     kv::run(bytes);
+}
+
+/// What a client of the key-value store reads, from a hostile shard.
+pub fn kv_answers(bytes: &[u8]) {
+    farcall_kv::fuzz_answers(bytes);
 }
 
 /// Messages between members and rendezvous.

@@ -101,6 +101,7 @@ tests!(
     records,
     slots,
     kv,
+    kv_answers,
     verbs_handshake,
     ofi_frame
 );

@@ -91,7 +91,7 @@ impl SipPrefix {
 }
 
 /// Up to seven bytes as a little-endian number, read by few loads, which overlap.
-#[inline(always)]
+#[inline]
 fn tail_word(tail: &[u8]) -> u64 {
     let byte = |at: usize| u64::from(tail[at]);
     let half =
@@ -105,7 +105,7 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn absorb(state: &mut [u64; 4], word: u64) {
     state[3] ^= word;
     round(state);

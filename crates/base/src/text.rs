@@ -1,13 +1,13 @@
 //! Text of others, made fit to be shown: on a terminal, in a page, in a line of a report.
 //!
-//! Names of tables and machines, refusals, recorded arguments come from whoever sent or wrote them. As they are
-//! they could move the cursor, change a title, or look like something else than they are.
+//! Names of tables and machines, refusals, recorded arguments come from whoever sent or wrote them. As they
+//! are they could move the cursor, change a title, or look like something else than they are.
 
 use core::fmt::Write;
 use std::borrow::Cow;
 
-/// Whether a character shows what it is, and does nothing else. Control characters (both sets), what turns the
-/// direction of writing, what takes no room and what breaks lines does not.
+/// Whether a character shows what it is, and does nothing else. Control characters (both sets), what turns
+/// the direction of writing, what takes no room and what breaks lines does not.
 #[inline]
 pub fn is_printable(c: char) -> bool {
     !matches!(c,

@@ -4,8 +4,8 @@
 //! The first arguments are the number of objects and the two cores, 10000, 0 and 1 unless given.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
@@ -45,7 +45,8 @@ fn key(number: usize) -> Vec<u8> {
 }
 
 fn table() -> TableId {
-    TableId::of("bench").expect("short")
+    static TABLE_ID: LazyLock<TableId> = LazyLock::new(|| TableId::of("bench").expect("short"));
+    *TABLE_ID
 }
 
 fn name(key: &[u8]) -> Name<'_> {

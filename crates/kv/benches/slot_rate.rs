@@ -5,6 +5,7 @@
 //! move, and a rate says little without the distance. A round's figures are the medians of short blocks, of
 //! which other processes disturb only some.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,7 +114,8 @@ fn is_answered(client: &mut DaemonClient, slot: usize) -> bool {
 }
 
 fn name(key: &[u8; 8]) -> Name<'_> {
-    Name::new(TableId::of(TABLE).expect("a short name"), key).expect("a short key")
+    static TABLE_ID: LazyLock<TableId> = LazyLock::new(|| TableId::of(TABLE).expect("a short name"));
+    Name::new(*TABLE_ID, key).expect("a short key")
 }
 
 fn filled_shard() -> Shard {

@@ -17,6 +17,8 @@ pub mod slots;
 pub mod store;
 pub mod wire;
 
+#[doc(hidden)]
+pub use client::fuzz_answers;
 pub use client::{Client, Failure, FoundObject, Operation, Page, ScanPosition};
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,

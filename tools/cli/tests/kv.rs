@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::farcall;
+use common::{farcall, sentence};
 use farcall_kv::wire::shard_of;
 use farcall_kv::{Name, TableId};
 use serde_json::Value;
@@ -102,7 +102,7 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(kv(&["get", "k", "--table", "none"]), failed("there is no table `none`"));
     let long = "long".repeat(2000);
     let put = |way| kv(&["put", "long", &long, "--slots", way]);
-    assert_eq!(put("only"), failed("a request of 8020 bytes is over the 4088 of a slot"));
+    assert_eq!(put("only"), failed("a request of 8024 bytes is over the 4088 of a slot"));
     assert_eq!(put("auto"), said("version 6\n"), "what a slot cannot carry takes the network");
     let get = |key, way| kv(&["get", key, "--slots", way]);
     assert_eq!(get("long", "only"), failed("the answer is longer than a slot"));
@@ -132,8 +132,42 @@ fn a_store_is_used_from_a_shell() {
         (status, &shard_object["objects"], &shard_object["tables"][0]),
         (Some(0), &4.into(), &"default".into())
     );
+    assert_eq!(kv(&["drop", "none"]), failed("there is no table `none`"));
+    assert_eq!(kv(&["drop", "default"]), said("dropped table default\n"));
+    assert_eq!(kv(&["get", "f"]), failed("there is no table `default`"));
     drop(shard);
     let (status, _, error) = kv(&["get", "k"]);
     assert_eq!(status, Some(1));
     assert!(error.contains("cannot be reached within 5s"), "{error}");
+}
+
+#[test]
+fn a_store_that_others_could_reach_says_so_and_does_not_start() {
+    let end = "may read, change and delete everything; give --allow any if all of them may";
+    let refusals: [(&[&str], &str); 5] = [
+        (
+            &["--at", "192.0.2.2:7117"],
+            "--at 192.0.2.2:7117 is 192.0.2.2, which is not a loopback address: whoever reaches it",
+        ),
+        (
+            &["--at", "0.0.0.0:7117"],
+            "--at 0.0.0.0:7117 is 0.0.0.0, which is not a loopback address: whoever reaches it",
+        ),
+        (&["--at", "[::]:7117"], "--at [::]:7117 is ::, which is not a loopback address: whoever reaches it"),
+        (
+            &["--transport", "basic+udp", "--set", "udp.bind_address=0.0.0.0"],
+            "udp.bind_address=0.0.0.0 is not a loopback address: whoever reaches it",
+        ),
+        (
+            &["--transport", "ucx"],
+            "ucx also listens at other addresses of this machine: whoever reaches them",
+        ),
+    ];
+    for (arguments, begin) in refusals {
+        let arguments = [&["kv", "serve"], arguments].concat();
+        assert_eq!(sentence(&arguments, 2), format!("farcall: {begin} {end}"), "{arguments:?}");
+    }
+    // It is meant for all: what is wrong now is that the address is not this machine's.
+    let meant = sentence(&["kv", "serve", "--at", "192.0.2.77:7117", "--allow", "any"], 1);
+    assert!(!meant.contains("--allow"), "{meant}");
 }

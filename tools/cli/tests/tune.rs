@@ -220,6 +220,60 @@ fn mistakes_are_one_sentence_and_a_status() {
 }
 
 #[test]
+fn a_report_writes_only_if_it_should_and_never_through_links() {
+    let folder = Folder::new("links");
+    let file = folder.file("space.toml", SPACE);
+    let record = folder.0.join("run");
+    let run = output(&[path(&file), "--rehearse", "--record", path(&record), "--budget", "300"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let victim = folder.file("victim", "mine");
+    let names = ["best.env", "report.txt", "result.json", "set.jsonl"];
+    for name in names {
+        fs::remove_file(record.join(name)).expect("it was written");
+        std::os::unix::fs::symlink(&victim, record.join(name)).expect("a link");
+    }
+    assert!(output(&["report", path(&record)]).status.success());
+    assert!(names.iter().all(|name| record.join(name).is_symlink()), "nothing was written");
+    let written = output(&["report", path(&record), "--write"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "mine");
+    for name in names {
+        assert!(!record.join(name).is_symlink(), "{name}");
+        assert_ne!(fs::read_to_string(record.join(name)).expect("it is there"), "mine");
+    }
+}
+
+#[test]
+fn a_tuning_that_goes_on_says_what_it_runs() {
+    let folder = Folder::new("says");
+    let objective = "[objective]\ncommand = [\"sh\", \"-c\", \"echo $A; exit 3\"]\n[[metric]]\nname = \"m\"\npattern = '([0-9]+)'\n";
+    let file = folder.file("space.toml", &format!("{objective}{SPACE}"));
+    let record = folder.0.join("run");
+    let begun = output(&[path(&file), "--record", path(&record), "--budget", "10", "--quiet"]);
+    assert!(record.join("journal.jsonl").exists(), "{}", text(&begun.stderr));
+    let says = "# runs A=8 B=x C=1024 sh -c \"echo $A; exit 3\"";
+    let resumed = output(&["--resume", path(&record), "--quiet"]);
+    assert!(text(&resumed.stdout).lines().any(|line| line == says), "{}", text(&resumed.stdout));
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let folder = Folder::new("names");
+    let refused = |content: &str, expected: &str| {
+        let file = folder.file("space.toml", content);
+        let output = output(&[path(&file), "--dry-run"]);
+        assert_eq!(output.status.code(), Some(1), "{content}");
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    };
+    let shell = SPACE.replace("environment = \"A\"", "environment = \"X=1;touch pwned;Y\"");
+    refused(&shell, "`X=1;touch pwned;Y` is no name for an environment variable");
+    let file = "[[objective.file]]\nname = \"../../profile\"\ncontent = \"{a}\"\n";
+    let objective =
+        format!("[objective]\ncommand = [\"true\"]\n{file}[[metric]]\nname = \"m\"\npattern = '([0-9]+)'\n");
+    refused(&format!("{objective}{SPACE}"), "`../../profile` is no name for a file of a trial");
+}
+
+#[test]
 fn listings_become_spaces() {
     let import = |source: &str, listing: &str| {
         let mut child = tune(&["import", source]).stdin(Stdio::piped()).spawn().expect("it starts");

@@ -156,8 +156,8 @@ pub enum Statistic {
     Count,
 }
 
-/// JSON on one line, in which text of others cannot control a terminal: what is not printable is escaped, which
-/// means the same.
+/// JSON on one line, in which text of others cannot control a terminal: what is not printable is escaped,
+/// which means the same.
 struct Printable;
 
 impl Formatter for Printable {

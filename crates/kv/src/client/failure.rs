@@ -15,8 +15,8 @@ pub enum Failure<E> {
     /// they do themselves. Nothing was changed.
     #[error("the object belongs to another shard; give the client all shards, in their order")]
     WrongShard,
-    /// Too many requests of this client wait at the shard, or requests of too many bytes. Nothing was changed:
-    /// have fewer in flight.
+    /// Too many requests of this client wait at the shard, or requests of too many bytes. Nothing was
+    /// changed: have fewer in flight.
     #[error("the shard has too many requests of this client that wait; have fewer in flight")]
     Busy,
     /// There is no session to the shard. Nothing was changed.

@@ -130,14 +130,7 @@ impl<'e> Client<'e> {
         async move {
             let call: Operation<'_, Payload, ReadError> =
                 self.operation(from.shard, SCAN, message, Repeat::Always, Ok);
-            let answer = call.await?;
-            let page = ScanResponse::decode(&answer)?;
-            let mut last_key = None;
-            for item in page.items() {
-                last_key = Some(item?.key);
-            }
-            let next = next_position(&from, page.next, last_key, shards)?;
-            Ok(Page { answer, next })
+            Ok(page_of(&from, call.await?, shards)?)
         }
     }
 
@@ -206,8 +199,19 @@ fn take_batch(places: &mut Vec<usize>, bytes_max: usize, bytes_of: impl Fn(usize
     places.drain(..count).collect()
 }
 
-/// Where the page after one from `from` begins. A shard that leads back to where the scan has been would never
-/// let it end.
+/// The page from a position, whose objects are all there.
+fn page_of(from: &ScanPosition, answer: Payload, shards: u32) -> Result<Page, Malformed> {
+    let page = ScanResponse::decode(&answer)?;
+    let mut last_key = None;
+    for item in page.items() {
+        last_key = Some(item?.key);
+    }
+    let next = next_position(from, page.next, last_key, shards)?;
+    Ok(Page { answer, next })
+}
+
+/// Where the page after one from `from` begins. A shard that leads back to where the scan has been would
+/// never let it end.
 fn next_position(
     from: &ScanPosition,
     next: ScanNext,
@@ -277,4 +281,20 @@ async fn join<'c, T: 'c, E: super::failure::FromCode + 'c>(
     })
     .await;
     all_of(outcomes)
+}
+
+/// Takes some bytes for each of the answers that a hostile shard could give to requests for many objects.
+pub(super) fn fuzz_many(bytes: &[u8]) {
+    let answer = || Payload::from(bytes.to_vec());
+    for object in found_objects(answer()).into_iter().flatten().flatten().flatten() {
+        assert!(object.version() != 0 && object.value().len() < bytes.len());
+    }
+    assert!(written_objects(answer()).map_or(0, |written| written.len()) <= bytes.len());
+    let positions = [(0, &b""[..]), (7, b""), (0, b"k")].map(|(hash, after)| (hash, after.to_vec()));
+    for (hash, after) in positions {
+        let from = ScanPosition { shard: 1, hash, after };
+        let Ok(page) = page_of(&from, answer(), 2) else { continue };
+        assert!(page.objects().count() < bytes.len());
+        assert!(page.next.is_none_or(|next| next != from && next.shard == 1), "shard 1 is the last");
+    }
 }

@@ -150,3 +150,17 @@ fn written(answer: Payload) -> Result<u64, Failure<WriteError>> {
         WriteResponse { code, version } => Err(refused(code, version)),
     }
 }
+
+/// Takes some bytes for each of the answers that a hostile shard could give.
+#[doc(hidden)]
+pub fn fuzz_answers(bytes: &[u8]) {
+    if let Ok(Some((version, value))) = found(bytes) {
+        assert!(version != 0 && value.len() + 8 == bytes.len());
+    }
+    let _malformed = (WriteResponse::decode(bytes), IncrementResponse::decode(bytes));
+    if let Ok(statistics) = ShardStatistics::decode(bytes) {
+        assert!((1..=crate::wire::SHARDS_MAX).contains(&statistics.shards), "a client makes room for them");
+        assert!(statistics.shard < statistics.shards && statistics.tables.len() < bytes.len());
+    }
+    many::fuzz_many(bytes);
+}

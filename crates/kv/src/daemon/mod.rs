@@ -3,8 +3,8 @@
 //! A turn of its loop polls the network, where it serves its shard to others and gets their answers, and then
 //! looks at the slots of its clients. What its own shard has is answered in place; other requests leave
 //! together at the start of the next turn. Both halves of a turn are bounded: the transport reads a bounded
-//! number of records from each peer, each slot holds one request, and of the requests for more than one object
-//! one is done in a turn, so that neither side keeps the other waiting.
+//! number of records from each peer, each slot holds one request, and of the requests for more than one
+//! object one is done in a turn, so that neither side keeps the other waiting.
 
 mod client;
 mod counters;
@@ -191,10 +191,11 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// Answers one of the requests that wait.
-    #[cold]
+    /// Answers one of the requests that wait, and removes a few objects of dropped tables: clients that create
+    /// and drop tables would otherwise keep a busy daemon from having room for others.
     fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
         let answered = usize::from(self.waiting.answer_one(self.endpoint, &mut self.shard));
+        self.shard.sweep();
         observer.ended(Phase::Incoming, answered);
         answered
     }

@@ -1,9 +1,9 @@
 //! Requests that are more than a look-up: lists, pages, tables. They wait, and a daemon does one of them in a
 //! turn, of another client each time: whoever asks for one object waits for one of them at most.
 //!
-//! A message is read where it arrived until it is put here; then it is kept, and so what waits is bounded: for
-//! each client, and for all together. What does not fit is refused, and may be asked for again. Tables are
-//! bounded likewise: no client can create all that a store can have.
+//! A message is read where it arrived until it is put here; then it is kept, and so what waits is bounded:
+//! for each client, and for all together. What does not fit is refused, and may be asked for again. Tables
+//! are bounded likewise: no client can create all that a store can have.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ struct Waiting {
     answer: Deferred,
 }
 
-/// The requests of one client, the oldest first; never empty.
+/// The requests of one client, the oldest first. There is at least one.
 struct Client {
     peer: Peer,
     bytes: usize,
@@ -56,7 +56,6 @@ impl WaitingRequests {
     }
 
     /// Keeps a request until it is its client's turn.
-    #[cold]
     pub fn push(&mut self, request: Request<'_>, reply: Reply<'_>) {
         let (peer, service, bytes) = (request.peer(), request.service(), request.payload().len());
         let known = self.clients.iter().position(|client| client.peer == peer);
@@ -84,19 +83,18 @@ impl WaitingRequests {
     /// Answers the oldest request of the client whose turn it is; says whether there was one.
     pub fn answer_one(&mut self, endpoint: &Endpoint, shard: &mut Shard) -> bool {
         let Some(mut client) = self.clients.pop_front() else { return false };
-        let waiting = client.requests.pop_front().expect("a client without requests is not kept");
-        let (peer, bytes) = (client.peer, waiting.message.len());
-        client.bytes -= bytes;
-        self.bytes -= bytes;
+        let Waiting { service, message, answer } =
+            client.requests.pop_front().expect("a client without requests is not stored");
+        let peer = client.peer;
+        client.bytes -= message.len();
+        self.bytes -= message.len();
         if !client.requests.is_empty() {
             self.clients.push_back(client);
         }
-        let answer = LaterAnswer { endpoint, answer: waiting.answer };
-        match waiting.service {
-            service @ (CREATE_TABLE | DROP_TABLE) => {
-                self.change_tables(peer, shard, &(service, waiting.message), answer);
-            }
-            service => shard.answer(service, &waiting.message, answer),
+        let answer = LaterAnswer { endpoint, answer };
+        match service {
+            CREATE_TABLE | DROP_TABLE => self.change_tables(peer, shard, (service, &message), answer),
+            _ => shard.answer(service, &message, answer),
         }
         true
     }
@@ -106,23 +104,22 @@ impl WaitingRequests {
         &mut self,
         peer: Peer,
         shard: &mut Shard,
-        waiting: &(Service, Payload),
+        (service, name): (Service, &[u8]),
         answer: LaterAnswer<'_>,
     ) {
-        let (service, message) = waiting;
-        let created = self.creators.iter().position(|(creator, _)| *creator == peer);
-        let count = created.map_or(0, |place| self.creators[place].1);
-        let is_there = || shard.store().table_names().any(|name| name.as_bytes() == &**message);
-        if *service == CREATE_TABLE && count >= TABLES_OF_CLIENT_MAX && !is_there() {
+        let known = self.creators.iter().position(|(creator, _)| *creator == peer);
+        let created = known.map_or(0, |place| self.creators[place].1);
+        let is_there = || shard.store().table_names().any(|table| table.as_bytes() == name);
+        if service == CREATE_TABLE && created >= TABLES_OF_CLIENT_MAX && !is_there() {
             return answer.refuse(Code::TooManyTables);
         }
         let before = shard.store().table_names().count();
-        shard.answer(*service, message, answer);
+        shard.answer(service, name, answer);
         let after = shard.store().table_names().count();
-        let count = (count + after).saturating_sub(before);
-        match created {
-            Some(place) => self.creators[place].1 = count,
-            None if count > 0 => self.creators.push((peer, count)),
+        let created = (created + after).saturating_sub(before);
+        match known {
+            Some(place) => self.creators[place].1 = created,
+            None if created > 0 => self.creators.push((peer, created)),
             None => {}
         }
     }

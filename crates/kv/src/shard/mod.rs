@@ -221,8 +221,8 @@ impl Shard {
         }
     }
 
-    /// Reads the first objects of a message, as many as fit into an answer and a turn. The message is malformed
-    /// if one of these is: nothing behind them is looked at.
+    /// Reads the first objects of a message, as many as fit into an answer and a turn. The message is
+    /// malformed if one of these is: nothing behind them is looked at.
     fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
         let first = || MultiGetRequest::decode(message).items().take(TURN_OBJECTS_MAX);
         if first().any(|name| name.is_err()) {

@@ -1,5 +1,5 @@
-//! The hashes under which the index has entries: under a secret key, so that no client can tell which keys have
-//! one hash, nor which share a part of the index.
+//! The hashes under which the index has entries: under a secret key, so that no client can tell which keys
+//! have one hash, nor which share a part of the index.
 //!
 //! What everybody can compute, [`Name::hash`](crate::Name::hash), only chooses the shard. These hashes are
 //! computed from the bytes of entries and never leave the process; of the order that they give, a scan shows

@@ -17,8 +17,8 @@ pub enum NotAdded {
     SameHash,
 }
 
-/// The most entries with one hash. Hashes of 64 bits under a secret key are hardly ever the same twice; should
-/// that ever fail, look-ups are bounded all the same.
+/// The most entries with one hash. Hashes of 64 bits under a secret key are hardly ever the same twice;
+/// should that ever fail, look-ups are bounded all the same.
 pub const SAME_HASH_MAX: usize = 16;
 
 /// All entries of a store, within its memory.

@@ -2,9 +2,9 @@
 //!
 //! One thread owns a store. No operation waits for anything, and none does more work than its own bytes ask
 //! for: cleaning is done in small steps, by the writes ([`cleaning_bytes_max`]), so is the removal of dropped
-//! tables, and the index grows in small parts. Which keys are neighbours in the index is a secret of the store,
-//! so that nobody can choose keys that are slow together. Memory stays within what the store was given, index
-//! included; what does not fit is refused.
+//! tables, and the index grows in small parts. Which keys are neighbours in the index is a secret of the
+//! store, so that nobody can choose keys that are slow together. Memory stays within what the store was
+//! given, index included; what does not fit is refused.
 
 mod cleaner;
 mod entry;
@@ -119,16 +119,11 @@ impl Store {
 
     /// Creates a table, unless there is one of that name; gives its number either way.
     pub fn create_table(&mut self, name: &str) -> Result<TableId, CreateTableError> {
-        self.create_table_if_absent(name).map(|(table, _)| table)
-    }
-
-    /// The same, and says whether the table is new.
-    pub fn create_table_if_absent(&mut self, name: &str) -> Result<(TableId, bool), CreateTableError> {
         self.tables.create(self.log.hashes(), name)
     }
 
-    /// Drops a table with all that is in it; says whether there was one of that name. Nobody finds its objects
-    /// any more. They count, and take memory, until writes and [`Store::sweep`] have removed them.
+    /// Drops a table with all that is in it; says whether there was one of that name. Nobody finds its
+    /// objects any more. They count, and take memory, until writes and [`Store::sweep`] have removed them.
     pub fn drop_table(&mut self, name: &str) -> bool {
         self.tables.drop_table(name)
     }
@@ -241,8 +236,9 @@ impl Store {
         Ok((self.put(name, value, Condition::Always)?, sum))
     }
 
-    /// Calls `visit` with objects of a table, in an order that is the store's own, as many as the limits allow;
-    /// at least one, unless few of the entries looked at are the table's. Says where the next page begins.
+    /// Calls `visit` with objects of a table, in an order that is the store's own, as many as the limits
+    /// allow; at least one, unless few of the entries looked at are the table's. Says where the next page
+    /// begins.
     ///
     /// Every object that exists from the first page of a scan to the last is met exactly once.
     pub fn scan<'s>(
@@ -292,7 +288,6 @@ impl Store {
         }
     }
 
-    #[cold]
     fn sweep_table(&mut self, dropped: Dropped, limits: PageLimits) {
         let mut met = Vec::new();
         let start = Start { hash: dropped.from, after: None };

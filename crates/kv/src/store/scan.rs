@@ -1,10 +1,10 @@
 //! Walks: the objects of a table, in the order of their hashes and, where two have one hash, of their keys.
 //!
 //! A walk is cut into pages. A page begins at a hash, or behind a key that the page before has met, and says
-//! where the next one begins. Neither hashes nor keys change, so a walk meets every object that exists all the
-//! while exactly once, however much is written, deleted, moved or indexed again meanwhile. A page is bounded by
-//! the entries that it looks at and by its bytes, whatever the keys are: a table may have few objects among
-//! many of others.
+//! where the next one begins. Neither hashes nor keys change, so a walk meets every object that exists all
+//! the while exactly once, however much is written, deleted, moved or indexed again meanwhile. A page is
+//! bounded by the entries that it looks at and by its bytes, whatever the keys are: a table may have few
+//! objects among many of others.
 
 use super::entry::{Entry, Kind};
 use super::index::Slot;
@@ -39,7 +39,8 @@ pub struct PageLimits {
     pub looks: usize,
 }
 
-/// A part of the index is walked in this many steps at most, as a power of two: cells, of neighbouring hashes.
+/// A part of the index is walked in this many steps at most, as a power of two: cells, of neighbouring
+/// hashes.
 const CELL_BITS: u32 = 8;
 
 /// Parts of the index that cost as much as the look at an entry.
@@ -84,8 +85,8 @@ pub fn walk<'a>(
     }
 }
 
-/// The end of the cells that are looked at together from `at`, a hash of `part`: about as many entries as a page
-/// may look at, or the rest of the part. `None` when there is no higher hash.
+/// The end of the cells that are looked at together from `at`, a hash of `part`: about as many entries as a
+/// page may look at, or the rest of the part. `None` when there is no higher hash.
 fn cells_end(log: &Log, part: usize, at: u64, looks: usize) -> Option<u64> {
     let part_bits = log.part_bits();
     let cell_shift = u64::BITS - part_bits - CELL_BITS;
@@ -96,8 +97,8 @@ fn cells_end(log: &Log, part: usize, at: u64, looks: usize) -> Option<u64> {
     (!is_last).then(|| end_cell << cell_shift)
 }
 
-/// The objects of a table with hashes from one up to below another, in order; adds to `costs` what it takes to
-/// find them.
+/// The objects of a table with hashes from one up to below another, in order; adds to `costs` what it takes
+/// to find them.
 fn objects_between<'a>(
     log: &'a Log,
     table: u32,

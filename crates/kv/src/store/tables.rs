@@ -11,8 +11,8 @@ use crate::{TABLES_MAX, TableId};
 pub struct Table {
     id: TableId,
     name: String,
-    /// Names the table in entries. No other table of the store ever had it, so that nobody finds the objects of
-    /// a dropped table.
+    /// Names the table in entries. No other table of the store ever had it, so that nobody finds the objects
+    /// of a dropped table.
     pub number: u32,
     keys: SipPrefix,
 }
@@ -54,11 +54,11 @@ impl Tables {
         self.tables.binary_search_by_key(&id, |table| table.id)
     }
 
-    /// Adds a table, unless there is one of that name; says whether it did.
-    pub fn create(&mut self, hashes: &Hashes, name: &str) -> Result<(TableId, bool), CreateTableError> {
+    /// Adds a table, unless there is one of that name.
+    pub fn create(&mut self, hashes: &Hashes, name: &str) -> Result<TableId, CreateTableError> {
         let id = TableId::of(name)?;
         let place = match self.place(id) {
-            Ok(place) if self.tables[place].name == name => return Ok((id, false)),
+            Ok(place) if self.tables[place].name == name => return Ok(id),
             Ok(_) => return Err(CreateTableError::SameNumber),
             Err(place) => place,
         };
@@ -68,7 +68,7 @@ impl Tables {
         self.last_number += 1;
         let (number, keys) = (self.last_number, hashes.of_table(self.last_number));
         self.tables.insert(place, Table { id, name: name.to_owned(), number, keys });
-        Ok((id, true))
+        Ok(id)
     }
 
     /// Frees a name; says whether it was a table's. Its objects are nobody's from now on.
@@ -122,9 +122,9 @@ mod tests {
         let (hashes, mut tables) = (hashes(), Tables::default());
         for number in 0..TABLES_MAX {
             let name = number.to_string();
-            assert_eq!(tables.create(&hashes, &name), Ok((id(&name), true)));
+            assert_eq!(tables.create(&hashes, &name), Ok(id(&name)));
         }
-        assert_eq!(tables.create(&hashes, "0"), Ok((id("0"), false)), "it is there");
+        assert_eq!(tables.create(&hashes, "0"), Ok(id("0")), "it is there");
         assert_eq!(tables.create(&hashes, "one more"), Err(CreateTableError::TooMany));
         assert_eq!((tables.names().count(), tables.find(id("one more")).is_some()), (TABLES_MAX, false));
     }
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(tables.create(&hashes, "7"), Err(CreateTableError::TooMany), "its objects are there");
         let dropped = tables.dropped().expect("one was dropped");
         tables.removed_all();
-        assert_eq!(tables.create(&hashes, "7"), Ok((id("7"), true)));
+        assert_eq!(tables.create(&hashes, "7"), Ok(id("7")));
         assert_ne!(tables.find(id("7")).expect("created").number, dropped.number, "no number is used twice");
     }
 

@@ -268,8 +268,8 @@ impl ShardStatistics {
         message
     }
 
-    /// Reads it from a message. What no store has is malformed: a client makes room for as many shards as it is
-    /// told of.
+    /// Reads it from a message. What no store has is malformed: a client makes room for as many shards as
+    /// this says.
     pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
         let (shard, shards) = (fields.u32()?, fields.u32()?);

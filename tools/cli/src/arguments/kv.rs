@@ -26,7 +26,7 @@ pub struct Kv {
 pub enum KvCommand {
     /// Serves one shard of a store until it is ended
     Serve(KvServe),
-    /// Prints the value of an object as it is
+    /// Prints the value of an object as it is; on a terminal, what could control it is escaped
     Get(KvGet),
     /// Writes an object, from an argument, a file or standard input
     Put(KvPut),

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Keys with one hash of [`Name::hash`], made as an attacker would, without any search. XXH3 multiplies the
-/// halves of what it reads after an exclusive or with a secret, which follows from the table's number. Where the
-/// lower halves are the secret's, the product is 0, and only the sum of what was read counts: here that of the
-/// first words of the first two stripes, whose upper halves add up to nothing.
+/// halves of what it reads after an exclusive or with a secret, which follows from the table's number. Where
+/// the lower halves are the secret's, the product is 0, and only the sum of what was read counts: here that
+/// of the first words of the first two stripes, whose upper halves add up to nothing.
 pub fn keys_of_one_hash(table: TableId, count: u32) -> Vec<Vec<u8>> {
     const SECRET: [u64; 2] = [0xbe4b_a423_396c_feb8, 0x1cad_21f7_2c81_017c];
     let low = [SECRET[0].wrapping_add(table.0) as u32, SECRET[1].wrapping_sub(table.0) as u32];

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
-use farcall_base::printable;
+use farcall_base::{printable, printable_lines};
 use farcall_kv::store::Condition;
 use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
@@ -169,12 +169,14 @@ fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
     Ok(value)
 }
 
-/// The value as it is; on a terminal with a line end, for the prompt.
+/// The value as it is; on a terminal, which it could control, escaped where needed, and with a line end for
+/// the prompt.
 fn write_value(value: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(value)?;
     if out.is_terminal() {
-        out.write_all(b"\n")?;
+        writeln!(out, "{}", printable_lines(&String::from_utf8_lossy(value)))?;
+    } else {
+        out.write_all(value)?;
     }
     out.flush()
 }

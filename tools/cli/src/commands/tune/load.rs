@@ -90,7 +90,7 @@ impl Loaded {
     pub fn commands(&self, directory: &Directory) -> Vec<String> {
         let path = directory.path().display().to_string();
         let space = &self.problem.space;
-        let reference = space.render(self.problem.row(0), &path);
+        let reference = space.render(self.problem.row(self.problem.reference), &path);
         let variables = reference.environment().map(|(name, value)| format!("{name}={value}"));
         let arguments = reference.arguments();
         let trial = variables.chain(arguments.iter().map(|&argument| argument.to_owned()));

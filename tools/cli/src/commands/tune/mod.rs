@@ -75,7 +75,9 @@ fn resume(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let mut report = Report::open(tune.output.json.as_ref())?;
     let interrupt = Interrupt::watch()?;
     let mut objective = loaded.objective(&begin.plan, Some(&directory), &interrupt)?;
-    show::command(&loaded, &directory, &mut report)?;
+    if !begin.plan.rehearsal {
+        show::command(&loaded, &directory, &mut report)?;
+    }
     let mut tuning = Tuning::resume(&loaded.problem, &begin, journal, &lines).map_err(Failure::run)?;
     directory.add_session()?;
     let outcome = measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet);
@@ -99,7 +101,9 @@ fn revalidate(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let plan =
         Plan { confirm: tune.confirm.map_or(begin.plan.confirm, |blocks| blocks as usize), ..begin.plan };
     let mut objective = loaded.objective(&plan, Some(&directory), &interrupt)?;
-    show::command(&loaded, &directory, &mut report)?;
+    if !plan.rehearsal {
+        show::command(&loaded, &directory, &mut report)?;
+    }
     let mut tuning = Tuning::of_finalists(&loaded.problem, finalists, plan.confirm, tune.seed);
     directory.add_session()?;
     measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet)?;

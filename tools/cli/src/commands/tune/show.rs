@@ -79,8 +79,10 @@ pub fn findings(problem: &Problem, report: &mut Report) -> Result<(), Failure> {
 
 /// Says what is about to be run.
 pub fn command(loaded: &Loaded, directory: &Directory, report: &mut Report) -> Result<(), Failure> {
-    let commands = loaded.commands(directory);
-    commands.iter().try_for_each(|command| report.line(format_args!("# runs {}", printable(command))))
+    loaded.commands(directory).iter().try_for_each(|command| {
+        report.line(format_args!("# runs {}", printable(command)))?;
+        report.object(&json!({ "schema": SCHEMA, "kind": "command", "command": command }))
+    })
 }
 
 /// The result.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::sync::LazyLock;
 
 use farcall_kv::daemon::call_number;
 use farcall_kv::slots::ShortMessage;
@@ -92,7 +93,8 @@ impl PatternRequest {
 }
 
 pub(super) fn table() -> TableId {
-    TableId::of(TABLE).expect("the name is short")
+    static TABLE_ID: LazyLock<TableId> = LazyLock::new(|| TableId::of(TABLE).expect("the name is short"));
+    *TABLE_ID
 }
 
 /// The name of a key, by its number.

@@ -1,5 +1,7 @@
 //! Requests to a key-value store: random objects of one length, with keys of thirty bytes, as in clusterperf.
 
+use std::sync::LazyLock;
+
 use farcall::{Loan, LoanError, Outgoing, Peer, Service};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{
@@ -55,7 +57,8 @@ impl StoreAccess {
 }
 
 fn table() -> TableId {
-    TableId::of(TABLE).expect("the name is short")
+    static TABLE_ID: LazyLock<TableId> = LazyLock::new(|| TableId::of(TABLE).expect("the name is short"));
+    *TABLE_ID
 }
 
 fn key(number: u64) -> [u8; KEY_BYTES] {
