@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
-use farcall::{Clock, Endpoint, Event, Node, Peer, Service, TransportKind};
+use farcall::{Clock, Endpoint, Event, HostAccess, Node, Peer, Service, TransportKind};
 use farcall_kv::daemon::{Daemon, listen_on_host};
 use farcall_kv::slots::SlotLayout;
 use farcall_kv::store::{Condition, ScanFrom, Store};
@@ -74,7 +74,9 @@ fn serve(kind: TransportKind, address: &HostPort, core: usize, stop: &AtomicBool
         store.put(name(&number.to_le_bytes()), value, Condition::Always).expect("room");
     }
     let layout = SlotLayout { slots: 1, request_bytes: 56, response_bytes: 56 };
-    let slots = listen_on_host(&format!("bench-{}-{kind}", std::process::id()), layout, 1).expect("a name");
+    let slots =
+        listen_on_host(&format!("bench-{}-{kind}", std::process::id()), &HostAccess::default(), layout, 1)
+            .expect("a name");
     let mut daemon = Daemon::new(&endpoint, Shard::new(store, 0, 1), (0, 1), slots);
     while !stop.load(Ordering::Relaxed) {
         daemon.turn_idle();
