@@ -191,8 +191,8 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// Answers one of the requests that wait, and removes a few objects of dropped tables: clients that create
-    /// and drop tables would otherwise keep a busy daemon from having room for others.
+    /// Answers one of the requests that wait, and removes a few objects of dropped tables: clients that
+    /// create and drop tables would otherwise keep a busy daemon from having room for others.
     fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
         let answered = usize::from(self.waiting.answer_one(self.endpoint, &mut self.shard));
         self.shard.sweep();
