@@ -17,8 +17,8 @@ impl Endpoint {
     ///
     /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its
     /// endpoint, at most `endpoint.resolve_timeout`; the session itself comes up during later polls, and
-    /// calls may be made at once. Gives the same handle until that session ends, also where the peer has
-    /// opened another one meanwhile: what is sent to a rank keeps its order.
+    /// calls may be made at once. Once something was sent with it, gives the same handle until that session
+    /// ends, also where the peer has opened another one meanwhile: messages to a rank keep their order.
     pub fn peer(&self, rank: u32) -> Result<Peer, ConnectError> {
         self.peer_endpoint(rank, 0)
     }
@@ -37,10 +37,17 @@ impl Endpoint {
 
     fn find_peer(&self, rank: u32, endpoint: u32, within: Duration) -> Result<Peer, ConnectError> {
         let core = &mut *self.core();
-        if let Some(peer) = core.state.sessions.choose(rank, endpoint) {
-            return Ok(peer);
-        }
-        let (address, incarnation) = core.directions.find(rank, endpoint, within)?;
+        let chosen = core.state.sessions.choose(rank, endpoint);
+        let within = match chosen {
+            Some(peer) if !core.state.sessions.has_rival(peer) => return Ok(peer),
+            Some(_) => Duration::ZERO,
+            None => within,
+        };
+        let (address, incarnation) = match (core.directions.find(rank, endpoint, within), chosen) {
+            (Ok(found), _) => found,
+            (Err(_), Some(peer)) => return Ok(peer),
+            (Err(error), None) => return Err(error.into()),
+        };
         // A peer that opened a session has said who it is, which anybody can.
         for peer in core.state.sessions.claimed(rank, endpoint, incarnation) {
             if core.transport.comes_from(peer.session, &address) {
@@ -48,7 +55,10 @@ impl Endpoint {
                 return Ok(core.state.sessions.choose(rank, endpoint).unwrap_or(peer));
             }
         }
-        Ok(core.open_session(&address, (rank, endpoint), incarnation)?)
+        match chosen {
+            Some(peer) => Ok(peer),
+            None => Ok(core.open_session(&address, (rank, endpoint), incarnation)?),
+        }
     }
 
     /// The endpoint of number 0 in the process of that rank, if the session that [`Endpoint::peer`] would

@@ -1,5 +1,7 @@
 //! Which peers an endpoint has sessions with.
 
+use core::cell::Cell;
+
 use farcall_base::canary::{self, Rule};
 use farcall_base::{Identity, NO_RANK};
 use farcall_transport::{DownReason, SessionId};
@@ -7,9 +9,9 @@ use farcall_transport::{DownReason, SessionId};
 /// An endpoint of another process, or of this one, that a session leads to.
 ///
 /// The handle belongs to the session: when the peer is restarted, calls to it fail, and [`Endpoint::peer`]
-/// gives a new one. Messages with one tag arrive in the order in which they were sent over one handle. Where
-/// two endpoints have connected to each other at once there are two sessions between them; as long as its
-/// session lasts, [`Endpoint::peer`] gives the same handle, so that order holds without a second thought.
+/// gives a new one. Messages with one tag arrive in the order in which they were sent over one handle. Two
+/// endpoints that have connected to each other at once have two sessions; [`Endpoint::peer`] gives the
+/// handle of the one over which messages have gone, as long as that lasts.
 ///
 /// [`Endpoint::peer`]: crate::Endpoint::peer
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +54,12 @@ struct Live {
     is_confirmed: bool,
 }
 
+/// A session that is opening, and whether messages wait for it. They would be overtaken over another one.
+struct Opening {
+    session: SessionId,
+    has_messages: Cell<bool>,
+}
+
 /// The sessions that are opening or up, and why the last ones ended.
 #[derive(Default)]
 pub struct Sessions {
@@ -59,6 +67,8 @@ pub struct Sessions {
     /// Those of `live` that were chosen for what is sent to their endpoints: at most one for each endpoint,
     /// and none once its session has ended. Another session of the same endpoint could overtake it.
     chosen: Vec<Peer>,
+    /// Those of `live` that are opening.
+    opening: Vec<Opening>,
     /// Where in `live` the last search ended: traffic comes in runs.
     last_found: usize,
     ended: Vec<(Peer, DownReason)>,
@@ -75,6 +85,7 @@ impl Sessions {
     /// gives for the peer of this incarnation; 0 if it does not say.
     pub fn opening(&mut self, peer: Peer, incarnation: u64) {
         self.live.push(Live { peer, state: SessionState::Opening, incarnation, is_confirmed: true });
+        self.opening.push(Opening { session: peer.session, has_messages: Cell::new(false) });
         if peer.rank != NO_RANK {
             self.chosen.push(peer);
         }
@@ -82,6 +93,7 @@ impl Sessions {
 
     /// A session came up: one of those that are opening, or one that the peer opened.
     pub fn up(&mut self, session: SessionId, identity: Identity) {
+        self.opening.retain(|opening| opening.session != session);
         let Identity { incarnation, rank, endpoint } = identity;
         let Some(live) = self.live.iter_mut().find(|live| live.peer.session == session) else {
             let peer = Peer { session, rank, endpoint };
@@ -114,6 +126,7 @@ impl Sessions {
         let peer = self.peer_of(session);
         self.live.retain(|live| live.peer.session != session);
         self.chosen.retain(|peer| peer.session != session);
+        self.opening.retain(|opening| opening.session != session);
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
         }
@@ -127,16 +140,41 @@ impl Sessions {
     }
 
     /// The session for what is sent to an endpoint, which leads where the directory says: the same one until it
-    /// ends.
+    /// ends. One that is still opening and that no message waits for makes room for one that is up: it may
+    /// lead to where the peer was in a former life.
     pub fn choose(&mut self, rank: u32, endpoint: u32) -> Option<Peer> {
-        let leads_there = |peer: &&Peer| peer.rank == rank && peer.endpoint == endpoint;
-        let chosen = self.chosen.iter().find(leads_there).copied();
-        if chosen.is_some() && !canary::leaves_out(Rule::OneSession) {
-            return chosen;
+        let leads_there = |peer: &Peer| peer.rank == rank && peer.endpoint == endpoint;
+        let Some(place) = self.chosen.iter().position(leads_there) else {
+            let found = self.find_confirmed(rank, endpoint)?;
+            self.chosen.push(found);
+            return Some(found);
+        };
+        let chosen = self.chosen[place];
+        let opening = self.opening.iter().find(|opening| opening.session == chosen.session);
+        let may_change = |it: &Opening| !it.has_messages.get() || canary::leaves_out(Rule::OneSession);
+        if opening.is_some_and(may_change) {
+            self.chosen[place] = self.find_confirmed(rank, endpoint).unwrap_or(chosen);
         }
-        let found = self.find_confirmed(rank, endpoint)?;
-        self.chosen.push(found);
-        Some(found)
+        Some(self.chosen[place])
+    }
+
+    /// Whether another session may be the better one: this is opening, no message waits for it, and a peer that
+    /// claims to be that endpoint has opened one that is up.
+    pub fn has_rival(&self, chosen: Peer) -> bool {
+        let may_change = |opening: &Opening| opening.session == chosen.session && !opening.has_messages.get();
+        let claims = |live: &Live| {
+            live.leads_to(chosen.rank, chosen.endpoint)
+                && live.state == SessionState::Up
+                && !live.is_confirmed
+        };
+        self.opening.iter().any(may_change) && self.live.iter().any(claims)
+    }
+
+    /// A message waits for room in a session, or for the session itself.
+    pub fn message_waits(&self, session: SessionId) {
+        for opening in self.opening.iter().filter(|opening| opening.session == session) {
+            opening.has_messages.set(true);
+        }
     }
 
     /// The live session to an endpoint, confirmed or not; one that is up rather than one that is opening.

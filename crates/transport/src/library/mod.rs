@@ -183,9 +183,8 @@ impl<L: Library> LibraryTransport<L> {
         self.library.progress()
     }
 
-    /// Whether silence says something about peers: after a process stood still their signs of life may lie behind
-    /// more than one poll takes in.
-    #[inline]
+    /// Whether silence says something about peers: after a process stood still their signs of life may lie
+    /// behind more than one poll takes in.
     fn may_judge(&mut self, received: usize) -> bool {
         self.busy_polls = if received < ARRIVALS_PER_POLL { 0 } else { self.busy_polls + 1 };
         self.busy_polls.is_multiple_of(BUSY_POLLS_MAX)

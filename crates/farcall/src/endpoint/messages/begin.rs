@@ -129,7 +129,10 @@ fn begin_owned(
 fn begun(state: &State, session: SessionId, submitted: Submitted, bytes: usize) -> Result<Begun, SendError> {
     match submitted {
         Submitted::Sent => Ok(Begun::Done),
-        Submitted::Queued => Ok(Begun::Pending(Parts { pending: 1, failure: None })),
+        Submitted::Queued => {
+            state.sessions.message_waits(session);
+            Ok(Begun::Pending(Parts { pending: 1, failure: None }))
+        }
         Submitted::Refused(refused) => Err(not_sent(state, session, refused, bytes)),
     }
 }
@@ -169,7 +172,10 @@ fn begin_many(
         };
         match submitted {
             Submitted::Sent => {}
-            Submitted::Queued => parts.pending += 1,
+            Submitted::Queued => {
+                state.sessions.message_waits(session);
+                parts.pending += 1;
+            }
             Submitted::Refused(refused) => {
                 _ = parts.failure.get_or_insert_with(|| not_sent(state, session, refused, bytes));
             }
