@@ -11,6 +11,9 @@ impl fmt::Display for Scenario {
         writeln!(f, "seed {}, {} hosts, {}", self.seed, self.hosts, self.transport)?;
         writeln!(f, "fabric: {}", self.fabric.overrides.join(" "))?;
         writeln!(f, "settings: {}", self.tuning.assignments.join(" "))?;
+        for (rank, own) in self.tuning.of_hosts.iter().enumerate() {
+            writeln!(f, "settings of {rank}: {}", own.join(" "))?;
+        }
         writeln!(f, "packets until {:?}: {:?}", self.faults.over_at, self.faults.packets)?;
         for trouble in &self.faults.troubles {
             writeln!(f, "from {:?} until {:?}: {}", trouble.from, trouble.until, trouble.kind)?;
@@ -29,6 +32,12 @@ impl fmt::Display for Scenario {
             self.mail.receives.iter().enumerate().filter(|(_, receive)| !receive.left_out)
         {
             writeln!(f, "receive {number}: {receive:?}")?;
+        }
+        for (number, round) in self.errands.rounds.iter().enumerate().filter(|(_, round)| !round.left_out) {
+            writeln!(f, "collective {number}: {round:?}")?;
+        }
+        for (number, visit) in self.errands.visits.iter().enumerate().filter(|(_, visit)| !visit.left_out) {
+            writeln!(f, "of the store, over {} shards, {number}: {visit:?}", self.errands.shards)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Drawing from a seed.
 //!
-//! Each part of a scenario draws from a sequence of its own, so that a change to how one part is drawn leaves the others as they were.
+//! Each part of a scenario draws from a sequence of its own, so that a change to how one part is drawn leaves
+//! the others as they were.
 
 use core::time::Duration;
 

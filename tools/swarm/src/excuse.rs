@@ -1,8 +1,9 @@
-//! What excuses a report that a peer is gone: the troubles of a scenario, asked about pairs of hosts and spans of time.
+//! What excuses a report that a peer is gone: the troubles of a scenario, asked about pairs of hosts and
+//! spans of time.
 //!
-//! A report of silence needs silence. It is excused when, within the time that a peer needs to notice, hosts or paths were
-//! in trouble for at least half the peer timeout, or when so many packets are lost that three lost pings in a row
-//! are to be expected somewhere.
+//! A report of silence needs silence. It is excused when, within the time that a peer needs to notice, hosts
+//! or paths were in trouble for at least half the peer timeout, or when so many packets are lost that three
+//! lost pings in a row are to be expected somewhere.
 
 use core::time::Duration;
 
@@ -13,6 +14,15 @@ use crate::trouble::{Trouble, TroubleKind};
 
 /// How likely a scenario without other excuses may lose three pings in a row somewhere.
 const SILENCE_BY_CHANCE_MAX: f64 = 1e-6;
+
+/// Pings without an answer that make a silent peer a dead one.
+const PINGS: usize = 3;
+
+/// How much that was crowded out by other traffic excuses that a peer is given up. Lanes lose nothing; they
+/// are given up when their call is late.
+pub fn losses_of_death(transport: TransportKind) -> usize {
+    if transport == TransportKind::RING_SIM { 1 } else { PINGS }
+}
 
 /// A span of time.
 #[derive(Clone, Copy, Debug)]
@@ -33,31 +43,57 @@ pub fn since_beginning(at: Instant) -> Duration {
     at - Instant::ZERO
 }
 
-/// Whether it is excused that `observer` reports at `at` that `peer` is dead. Lanes only notice crashes, and those soon.
-pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
-    match scenario.transport {
-        TransportKind::RING_SIM => restart(scenario, peer, at),
-        _ => restart(scenario, peer, at) || silence(scenario, observer, peer, at),
+/// A host that reports something, and the host that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub observer: u32,
+    pub peer: u32,
+}
+
+/// Whether it is excused that an observer reports at `at` that its peer is dead. Lanes only notice crashes,
+/// and those soon.
+pub fn death(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
+    match transport {
+        TransportKind::RING_SIM => restart(scenario, pair.peer, at),
+        _ => restart(scenario, pair.peer, at) || silence(scenario, transport, pair, at),
     }
 }
 
-/// Whether it is excused that `observer` reports at `at` that `peer` does not answer. A lane's call is not repeated: a
-/// crash of the peer that it falls into is enough.
-pub fn unreachable(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
-    let called_in_vain = scenario.transport == TransportKind::RING_SIM && restart(scenario, peer, at);
-    called_in_vain || silence(scenario, observer, peer, at)
+/// Whether it is excused that an observer reports at `at` that its peer does not answer. A lane's call is not
+/// repeated: a crash of the peer that it falls into is enough.
+pub fn unreachable(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
+    let called_for_nothing = transport == TransportKind::RING_SIM && restart(scenario, pair.peer, at);
+    called_for_nothing || silence(scenario, transport, pair, at)
 }
 
-/// Whether it is excused that `observer` reports at `at` that it does not hear `peer`.
-pub fn silence(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
-    let timeout = scenario.tuning.peer_timeout;
+/// The time in which a silence began that `observer` reports at `at`. Who is not heard for the whole timeout
+/// is given up, and then is silent itself for as long. Time in which the observer stood still is no silence.
+pub fn silence_window(scenario: &Scenario, observer: u32, at: Instant) -> Span {
     let until = since_beginning(at);
-    // Who is not heard for the whole timeout is given up, and then is silent itself for as long.
-    let window = Span { from: until.saturating_sub(3 * timeout), until };
+    let length = 3 * scenario.tuning.peer_timeout;
+    let window = Span { from: until.saturating_sub(length), until };
+    let from = until.saturating_sub(length + standstill(scenario, observer, window));
+    Span { from, until }
+}
+
+/// The pauses of a host that reach into a span, from their beginning.
+fn standstill(scenario: &Scenario, host: u32, span: Span) -> Duration {
+    let of_host =
+        |trouble: &&Trouble| matches!(&trouble.kind, TroubleKind::Pause(hosts) if hosts.contains(&host));
+    let within = |trouble: &&Trouble| !span.overlap(trouble).is_zero();
+    let pauses = scenario.faults.troubles.iter().filter(of_host).filter(within);
+    pauses.map(|trouble| trouble.until.min(span.until) - trouble.from).sum()
+}
+
+/// Whether it is excused that an observer reports at `at` that it does not hear its peer.
+pub fn silence(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
+    let Pair { observer, peer } = pair;
+    let timeout = scenario.tuning.peer_timeout;
+    let window = silence_window(scenario, observer, at);
     let troubles = scenario.faults.troubles.iter();
     let relevant = troubles.filter(|trouble| trouble.kind.parts(observer, peer));
     let trouble: Duration = relevant.map(|trouble| window.overlap(trouble)).sum();
-    trouble >= timeout / 2 || chance_of_silence(scenario) > SILENCE_BY_CHANCE_MAX
+    trouble >= timeout / 2 || chance_of_silence(scenario, transport) > SILENCE_BY_CHANCE_MAX
 }
 
 /// Whether `peer` had a former life at `at`.
@@ -69,7 +105,8 @@ pub fn restart(scenario: &Scenario, peer: u32, at: Instant) -> bool {
 }
 
 /// Whether one of the two has parted with the other by `at`.
-pub fn farewell(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+pub fn farewell(scenario: &Scenario, pair: Pair, at: Instant) -> bool {
+    let Pair { observer, peer } = pair;
     scenario.farewells.iter().any(|farewell| {
         let pair = (farewell.from, farewell.to);
         farewell.at <= since_beginning(at) && (pair == (observer, peer) || pair == (peer, observer))
@@ -93,8 +130,8 @@ pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Dur
     troubles.map(|trouble| span.overlap(trouble)).max().unwrap_or_default()
 }
 
-/// How long a call may wait for a peer that cannot be heard: the peer timeout, a quarter of it until it is looked at, and
-/// whatever was on its way.
+/// How long a call may wait for a peer that cannot be heard: the peer timeout, a quarter of it until it is
+/// looked at, and whatever was on its way.
 pub fn patience(scenario: &Scenario) -> Duration {
     let limit = match scenario.transport {
         TransportKind::RING_SIM => {
@@ -107,13 +144,16 @@ pub fn patience(scenario: &Scenario) -> Duration {
 
 /// How much longer than planned things on a host may take within a span, because it stood still or was slow.
 pub fn delay(scenario: &Scenario, host: u32, span: Span) -> Duration {
-    let of_host = |trouble: &&Trouble| matches!(&trouble.kind, TroubleKind::Pause(hosts) | TroubleKind::Slow { hosts, .. } if hosts.contains(&host));
-    scenario.faults.troubles.iter().filter(of_host).map(|trouble| span.overlap(trouble)).sum()
+    let holds_up = |trouble: &&Trouble| match &trouble.kind {
+        TroubleKind::Pause(hosts) | TroubleKind::Slow { hosts, .. } => hosts.contains(&host),
+        _ => false,
+    };
+    scenario.faults.troubles.iter().filter(holds_up).map(|trouble| span.overlap(trouble)).sum()
 }
 
 /// The expected number of times that three pings in a row, or their answers, are lost.
-fn chance_of_silence(scenario: &Scenario) -> f64 {
-    if scenario.transport == TransportKind::RING_SIM {
+fn chance_of_silence(scenario: &Scenario, transport: TransportKind) -> f64 {
+    if transport == TransportKind::RING_SIM {
         return 0.0; // its packets are not lost
     }
     let lost = 1.0 - (1.0 - scenario.faults.loss()).powi(2);

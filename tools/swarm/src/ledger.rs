@@ -5,9 +5,11 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use farcall::{CallError, CallRefused, DownReason, Instant};
+use farcall::simulated::Fabric;
+use farcall::{CallError, CallRefused, DownReason, Instant, TransportKind};
 
-use crate::excuse::{self, Span, since_beginning};
+use crate::errands::ErrandBook;
+use crate::excuse::{self, Pair, Span, since_beginning};
 use crate::mail_book::MailBook;
 use crate::operations::{Operation, Serving, Start};
 use crate::payload::{self, Role};
@@ -17,8 +19,8 @@ use crate::trouble::{Trouble, TroubleKind};
 /// What handlers refuse with whose own call had no answer.
 pub const NO_FURTHER: u8 = 255;
 
-/// How much later than its deadline a call may complete on a host that neither stands still nor is slow: the packets and
-/// handlers that were in its queue before.
+/// How much later than its deadline a call may complete on a host that neither stands still nor is slow: the
+/// packets and handlers that were in its queue before.
 pub const LATENESS_MAX: Duration = Duration::from_millis(2);
 
 /// How much earlier a call may time out: endpoints do not read the clock for each call.
@@ -48,17 +50,21 @@ struct Entry {
 }
 
 /// A host gave up a peer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Down {
-    observer: u32,
-    peer: u32,
+    transport: TransportKind,
+    pair: Pair,
 }
 
 /// What hosts have seen.
 pub struct Ledger {
     pub scenario: Arc<Scenario>,
+    /// Knows which packets found queues full.
+    fabric: Fabric,
     /// The tagged messages.
     pub mail: MailBook,
+    /// The errands.
+    pub errands: ErrandBook,
     entries: Vec<Entry>,
     downs: Vec<Down>,
     violations: Vec<String>,
@@ -71,13 +77,16 @@ pub struct SharedLedger(Arc<Mutex<Ledger>>);
 
 impl SharedLedger {
     /// A ledger in which nothing has happened.
-    pub fn new(scenario: Arc<Scenario>) -> Self {
+    pub fn new(scenario: Arc<Scenario>, fabric: Fabric) -> Self {
         let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, runs: 0 };
         let entries = vec![entry; scenario.operations.len()];
         let mail = MailBook::new(&scenario.mail);
+        let errands = ErrandBook::new(&scenario.errands, scenario.hosts);
         Self(Arc::new(Mutex::new(Ledger {
             scenario,
+            fabric,
             mail,
+            errands,
             entries,
             downs: Vec::new(),
             violations: Vec::new(),
@@ -177,28 +186,60 @@ impl Ledger {
         self.leave(call, stage);
     }
 
-    /// A host has lost a peer.
-    pub fn peer_down(&mut self, observer: u32, peer: u32, reason: &DownReason, now: Instant) {
-        let scenario = Arc::clone(&self.scenario);
-        let given_up = |down: &Down| (down.observer, down.peer) == (peer, observer);
-        let excused = match reason {
-            DownReason::Dead => excuse::death(&scenario, observer, peer, now),
-            DownReason::Unreachable => excuse::unreachable(&scenario, observer, peer, now),
-            DownReason::Restarted => excuse::restart(&scenario, peer, now),
+    /// A host has lost a peer, on its endpoint of that transport.
+    pub fn peer_down(
+        &mut self,
+        transport: TransportKind,
+        observer: u32,
+        peer: u32,
+        reason: &DownReason,
+        now: Instant,
+    ) {
+        let down = Down { transport, pair: Pair { observer, peer } };
+        if !self.is_excused(down, reason, now) {
+            let what = format!("host {observer} lost host {peer} over {transport} without cause: {reason}");
+            self.violation(now, what);
+        }
+        self.downs.push(down);
+    }
+
+    fn is_excused(&self, down: Down, reason: &DownReason, now: Instant) -> bool {
+        let (scenario, Down { transport, pair }) = (&self.scenario, down);
+        let other = Pair { observer: pair.peer, peer: pair.observer };
+        let crowded_out = || self.crowded_out(transport, pair, now);
+        match reason {
+            DownReason::Dead => excuse::death(scenario, transport, pair, now) || crowded_out(),
+            DownReason::Unreachable => excuse::unreachable(scenario, transport, pair, now) || crowded_out(),
+            DownReason::Restarted => excuse::restart(scenario, pair.peer, now),
             // Who never heard that its offer was accepted forgets the session without a word.
             DownReason::Closed => {
-                excuse::farewell(&scenario, observer, peer, now)
-                    || self.downs.iter().any(given_up)
-                    || excuse::silence(&scenario, observer, peer, now)
-                    || excuse::silence(&scenario, peer, observer, now)
+                let given_up = Down { transport, pair: other };
+                transport == scenario.transport && excuse::farewell(scenario, pair, now)
+                    || self.downs.contains(&given_up)
+                    || excuse::silence(scenario, transport, pair, now)
+                    || excuse::silence(scenario, transport, other, now)
+                    || crowded_out()
             }
+            // What waits for a session may be more than the peer turns out to take.
+            DownReason::Refused { .. } => !scenario.tuning.of_hosts.is_empty(),
             // The simulated fabric loses packets and hosts, and never a connection by itself.
-            DownReason::Violation { .. } | DownReason::Refused { .. } | DownReason::Fabric { .. } => false,
-        };
-        if !excused {
-            self.violation(now, format!("host {observer} lost host {peer} without cause: {reason}"));
+            DownReason::Violation { .. } | DownReason::Fabric { .. } => false,
         }
-        self.downs.push(Down { observer, peer });
+    }
+
+    /// Whether other traffic has crowded out as much between two hosts as makes one of them dead: then the
+    /// fabric was overloaded, and nobody is to blame.
+    fn crowded_out(&self, transport: TransportKind, pair: Pair, now: Instant) -> bool {
+        let window = excuse::silence_window(&self.scenario, pair.observer, now);
+        let (from, until) = (Instant::ZERO + window.from, Instant::ZERO + window.until);
+        let lost = self.fabric.overflows_between((pair.observer, pair.peer), from, until);
+        lost >= excuse::losses_of_death(transport)
+    }
+
+    /// Whether queues have overflown at all.
+    pub fn is_overloaded(&self) -> bool {
+        let totals = self.fabric.totals();
+        totals.drops() > totals.drops_fault + totals.drops_partition + totals.drops_host_down
     }
 
     /// A host's life is over, and with it its calls.
@@ -210,9 +251,9 @@ impl Ledger {
         }
     }
 
-    /// How many calls, sends and receives are in flight.
+    /// How many calls, sends, receives and errands are in flight.
     pub fn open(&self) -> usize {
-        self.open + self.mail.open()
+        self.open + self.mail.open() + self.errands.open()
     }
 
     /// Whether no host has crashed, lost a peer or parted with one.

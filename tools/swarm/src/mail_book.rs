@@ -1,5 +1,7 @@
 //! What has happened to each tagged message and each receive, and the rules for them.
 
+use std::collections::BTreeMap;
+
 use farcall::{Instant, Peer, ReceiveError, SendError, SendRefused};
 
 use crate::excuse::{self, Span, since_beginning};
@@ -24,12 +26,14 @@ struct Entry {
     begun: Instant,
     /// Its place among all that was submitted: a future submits when it is first polled.
     place: u64,
-    /// The session of a send. Two hosts that connect to each other at the same time have two, and no order is
-    /// promised between messages of different sessions.
+    /// The session of a send. What is sent after its end may overtake what it has still delivered.
     session: Option<Peer>,
+    /// The life of its host, counted from 0.
+    life: u32,
 }
 
-const PLANNED: Entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, place: 0, session: None };
+const PLANNED: Entry =
+    Entry { stage: Stage::Planned, begun: Instant::ZERO, place: 0, session: None, life: 0 };
 
 /// A message that was given to a receive: the sender, its session and the tag, and the places of the receive
 /// and of the send.
@@ -50,6 +54,10 @@ pub struct MailBook {
     matches: Vec<Match>,
     submitted: u64,
     open: usize,
+    /// The session that a host has sent to another over last, unless it is down.
+    ways: BTreeMap<(u32, u32), Peer>,
+    /// How many lives of a host are over.
+    lives: BTreeMap<u32, u32>,
 }
 
 impl MailBook {
@@ -72,6 +80,10 @@ impl MailBook {
         self.received.iter().filter(|count| **count > 0).count()
     }
 
+    fn life_of(&self, host: u32) -> u32 {
+        self.lives.get(&host).copied().unwrap_or(0)
+    }
+
     fn next_place(&mut self) -> u64 {
         self.submitted += 1;
         self.submitted
@@ -91,13 +103,14 @@ impl MailBook {
 impl Ledger {
     /// A message is about to be sent.
     pub fn send_begins(&mut self, number: usize, now: Instant) {
-        self.mail.sends[number] = Entry { stage: Stage::Open, begun: now, place: 0, session: None };
+        let life = self.mail.life_of(self.scenario.mail.sends[number].from);
+        self.mail.sends[number] = Entry { stage: Stage::Open, begun: now, life, ..PLANNED };
         self.mail.open += 1;
     }
 
     /// A receive is about to be made.
     pub fn receive_begins(&mut self, number: usize, now: Instant) {
-        self.mail.receives[number] = Entry { stage: Stage::Open, begun: now, place: 0, session: None };
+        self.mail.receives[number] = Entry { stage: Stage::Open, begun: now, ..PLANNED };
         self.mail.open += 1;
     }
 
@@ -105,6 +118,27 @@ impl Ledger {
     pub fn send_submits(&mut self, number: usize, to: Peer) {
         self.mail.sends[number].place = self.mail.next_place();
         self.mail.sends[number].session = Some(to);
+    }
+
+    /// A host sends over this session: the same one as before, unless that is down or nothing went over it.
+    /// Otherwise messages could overtake each other.
+    pub fn way_is_taken(&mut self, from: u32, to: Peer, now: Instant) {
+        let former = self.mail.ways.insert((from, to.rank()), to).filter(|former| *former != to);
+        let Some(former) = former else { return };
+        let life = self.mail.life_of(from);
+        let may_arrive = |entry: &Entry| matches!(entry.stage, Stage::Open | Stage::Done);
+        let over_former = |entry: &Entry| entry.session == Some(former) && entry.life == life;
+        let mut sends = self.scenario.mail.sends.iter().zip(&self.mail.sends);
+        if sends.any(|(send, entry)| send.from == from && over_former(entry) && may_arrive(entry)) {
+            self.violation(now, format!("host {from} sends over two sessions at once to {}", to.rank()));
+        }
+    }
+
+    /// A session of a host is down.
+    pub fn way_ends(&mut self, host: u32, to: Peer) {
+        if self.mail.ways.get(&(host, to.rank())) == Some(&to) {
+            self.mail.ways.remove(&(host, to.rank()));
+        }
     }
 
     /// A receive is submitted now.
@@ -255,6 +289,8 @@ impl Ledger {
 
     /// A host's life is over.
     pub fn mail_of_life_ends(&mut self, host: u32) {
+        self.mail.ways.retain(|(from, _), _| *from != host);
+        *self.mail.lives.entry(host).or_default() += 1;
         let scenario = std::sync::Arc::clone(&self.scenario);
         let open = |entry: &Entry| entry.stage == Stage::Open;
         for (number, _) in scenario.mail.sends.iter().enumerate().filter(|(_, send)| send.from == host) {

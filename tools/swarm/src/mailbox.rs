@@ -112,6 +112,7 @@ impl Mailbox {
         let Ok(peer) = self.endpoint.peer(send.to) else {
             return self.desk.ledger.lock().send_refused(number, None, now);
         };
+        self.desk.ledger.lock().way_is_taken(self.rank, peer, now);
         let cancel_at = send.cancel_after.map_or(Instant::NEVER, |after| now + after);
         let (desk, payload) = (self.desk.clone(), payload_of(number, send, &self.endpoint));
         let prepared = self.endpoint.send(peer, Tag(send.tag), payload).within(send.within);
@@ -172,8 +173,9 @@ impl Mailbox {
             self.desk.ledger.lock().receive_submits(number);
         }
         let begun = match receive.completion {
-            Completion::Event => prepared.post(RECEIVE_TOKENS + number as u64),
-            Completion::Callback => prepared.then(move |_, outcome| {
+            Completion::Event => prepared.post(RECEIVE_TOKENS + number as u64).map(Some),
+            // A message that is here already is received in place.
+            Completion::Callback => prepared.now_or_then(move |_, outcome| {
                 let result =
                     outcome.as_ref().map(|message| (message.peer().rank(), message.tag().0, &message[..]));
                 desk.ledger.lock().receive_ends(number, result, desk.clock.now());
@@ -181,7 +183,7 @@ impl Mailbox {
             Completion::Future => return self.receive_by_future(number, from, cancel_at),
         };
         match begun {
-            Ok(handle) if cancel_at < Instant::NEVER => self.cancels.push((cancel_at, handle)),
+            Ok(Some(handle)) if cancel_at < Instant::NEVER => self.cancels.push((cancel_at, handle)),
             Ok(_) => {}
             Err(ReceiveError::PeerDown(_)) => self.desk.ledger.lock().receive_refused(number),
             Err(error) => self.desk.ledger.lock().receive_ends(number, Err(&error), now),

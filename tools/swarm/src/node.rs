@@ -14,6 +14,7 @@ use std::task::Wake;
 use farcall::simulated::{Host, Program};
 use farcall::{CallError, CallRefused, Cancellation, Endpoint, Event, Instant, Operation as Handle, Peer};
 
+use crate::errands::Runner;
 use crate::mailbox::{Mailbox, RECEIVE_TOKENS, SEND_TOKENS};
 use crate::operations::{Completion, Operation, Serving, Start};
 use crate::payload::Role;
@@ -47,6 +48,7 @@ pub struct Node {
     cancels: Vec<(Instant, Handle)>,
     futures: Vec<Running>,
     mailbox: Mailbox,
+    errands: Option<Runner>,
     /// Hosts that the handlers call.
     partners: Vec<u32>,
     /// What its packets are counted by.
@@ -104,8 +106,8 @@ impl Wake for Signal {
 }
 
 impl Node {
-    /// The program of a life that begins now.
-    pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk, host: Host) -> Self {
+    /// The program of a life that begins now; `errands` are those of its second endpoint.
+    pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk, host: Host, errands: Option<Runner>) -> Self {
         desk.serve(&endpoint);
         let now = desk.clock.now();
         let scenario = Arc::clone(&desk.scenario);
@@ -136,6 +138,7 @@ impl Node {
             cancels,
             futures,
             mailbox,
+            errands,
             host,
             idle: Cell::new(Idle::NONE),
             did_something: true,
@@ -176,7 +179,8 @@ impl Node {
         });
         let cancel_at = operation.cancel_after.map_or(Instant::NEVER, |after| self.now() + after);
         let desk = self.desk.clone();
-        let prepared = self.endpoint.call(peer, service_of(call), request).within(operation.within);
+        let prepared =
+            self.endpoint.call(peer, service_of(call, operation), request).within(operation.within);
         let handle = match operation.completion {
             Completion::Event => prepared.post(call as u64),
             Completion::Callback => prepared.then(move |_, outcome| {
@@ -206,7 +210,10 @@ impl Node {
             let request = message(call, Role::Request, operation.request_bytes, memory, |bytes| {
                 endpoint.loan(bytes).ok()
             });
-            let pending = endpoint.call(peer, service_of(call), request).within(operation.within).start()?;
+            let pending = endpoint
+                .call(peer, service_of(call, &operation), request)
+                .within(operation.within)
+                .start()?;
             let result = pending.await;
             let result = result.as_ref().map(|answer| &answer[..]);
             desk.ledger.lock().end(call, result, desk.clock.now());
@@ -274,7 +281,9 @@ impl Node {
                 desk.ledger.lock().end(token as usize, result, desk.clock.now());
             }
             Event::PeerDown { peer, reason } => {
-                desk.ledger.lock().peer_down(rank, peer.rank(), &reason, desk.clock.now());
+                let mut ledger = desk.ledger.lock();
+                ledger.peer_down(desk.scenario.transport, rank, peer.rank(), &reason, desk.clock.now());
+                ledger.way_ends(rank, peer);
                 *changed = true;
             }
             Event::Sent { token, outcome } => {
@@ -358,7 +367,7 @@ impl Program for Node {
     fn turn(&mut self) -> usize {
         self.renew_partners();
         let done = self.make_due_calls() + self.part() + self.cancel_due_calls() + self.answer_due_requests();
-        let done = done + self.mailbox.turn();
+        let done = done + self.mailbox.turn() + self.errands.as_mut().map_or(0, Runner::turn);
         let done = done + self.poll_endpoint() + self.run_futures() + self.mailbox.run_futures();
         self.did_something = done > 0;
         if self.did_something {
@@ -374,7 +383,9 @@ impl Program for Node {
         let cancels = self.cancels.iter().map(|(at, _)| *at);
         let futures = self.futures.iter().map(|running| running.cancel_at);
         let own = cancels.chain(futures).chain(calls).chain(farewells).chain(self.desk.next_due());
-        let own = own.chain(self.mailbox.next_deadline()).filter(|at| *at < Instant::NEVER);
+        let own = own.chain(self.mailbox.next_deadline());
+        let errands = self.errands.as_ref().and_then(Runner::next_deadline);
+        let own = own.chain(errands).filter(|at| *at < Instant::NEVER);
         let next = own.chain(self.endpoint.next_deadline()).chain(woken.then_some(Instant::ZERO)).min();
         self.check_progress(next);
         next

@@ -6,7 +6,8 @@ use crate::draw::Draw;
 use crate::fabric::FabricPlan;
 use crate::tuning::Tuning;
 
-/// One call. Its place in the list is its number, and its service: a server knows from the service what to expect.
+/// One call. Its place in the list is its number, and its service: a server knows from the service what to
+/// expect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     pub caller: u32,

@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use farcall::parameters::SettingsError;
-use farcall::simulated::{Cluster, Outcome, ProfileError, Program, ScheduleError, Totals};
+use farcall::parameters::{Settings, SettingsError};
+use farcall::simulated::{Cluster, Host, Outcome, ProfileError, Program, ScheduleError, Totals};
 use farcall::{Endpoint, EndpointError, Holdings, Instant, TransportKind};
 
+use crate::errands::{Errands, Runner};
 use crate::ledger::SharedLedger;
 use crate::node::Node;
 use crate::scenario::Scenario;
@@ -39,6 +40,10 @@ pub struct Findings {
     pub messages: usize,
     /// Tagged messages that were received.
     pub received: usize,
+    /// Collective operations that ended well, counted at each member.
+    pub collectives: usize,
+    /// Operations of the store that were answered.
+    pub stored: usize,
     /// What happened on the fabric.
     pub totals: Totals,
 }
@@ -61,18 +66,26 @@ pub enum UnusableError {
 }
 
 /// Endpoints of the lives that last, by rank.
-type Endpoints = Rc<RefCell<Vec<Weak<Endpoint>>>>;
+type Endpoints = Rc<RefCell<Vec<Vec<(TransportKind, Weak<Endpoint>)>>>>;
 
 /// Runs a scenario to its end.
 pub fn run(scenario: &Scenario) -> Result<Findings, UnusableError> {
+    run_and(scenario, || ())
+}
+
+/// Runs a scenario to its end, and then `at_end`, before its endpoints are dropped.
+pub fn run_and(scenario: &Scenario, at_end: impl FnOnce()) -> Result<Findings, UnusableError> {
     let scenario = Arc::new(scenario.clone());
-    let mut cluster = Cluster::new(scenario.profile()?, scenario.hosts, scenario.seed, scenario.settings()?)?;
+    let mut cluster =
+        Cluster::new(scenario.profile()?, scenario.hosts, scenario.seed, scenario.settings(0)?)?;
     cluster.fabric().set_schedule(scenario.faults.schedule())?;
-    let ledger = SharedLedger::new(Arc::clone(&scenario));
+    cluster.fabric().record_overflows();
+    let ledger = SharedLedger::new(Arc::clone(&scenario), cluster.fabric().clone());
     let endpoints = start(&mut cluster, &scenario, &ledger)?;
     let mut trial = Trial { scenario, cluster, ledger, endpoints };
     trial.finish_calls();
     trial.become_idle();
+    at_end();
     Ok(trial.findings())
 }
 
@@ -82,21 +95,22 @@ fn start(
     scenario: &Arc<Scenario>,
     ledger: &SharedLedger,
 ) -> Result<Endpoints, UnusableError> {
-    let none_yet = (0..scenario.hosts).map(|_| Weak::new()).collect();
+    let none_yet = (0..scenario.hosts).map(|_| Vec::new()).collect();
     let endpoints: Endpoints = Rc::new(RefCell::new(none_yet));
     let failure = Rc::new(RefCell::new(None));
     let fabric = cluster.fabric().clone();
     for rank in 0..scenario.hosts {
-        let (scenario, ledger) = (Arc::clone(scenario), ledger.clone());
-        let (endpoints, failure) = (Rc::clone(&endpoints), Rc::clone(&failure));
-        let host = fabric.host(rank as usize);
-        cluster.start(rank, move |node| match node.endpoint(scenario.transport.name()) {
-            Ok(endpoint) => {
-                let endpoint = Rc::new(endpoint);
-                endpoints.borrow_mut()[rank as usize] = Rc::downgrade(&endpoint);
-                let desk = Desk::new(Arc::clone(&scenario), ledger.clone(), rank, endpoint.clock());
-                Box::new(Node::new(rank, endpoint, desk, host.clone())) as Box<dyn Program>
-            }
+        let life = Life {
+            rank,
+            scenario: Arc::clone(scenario),
+            settings: scenario.settings(rank)?,
+            ledger: ledger.clone(),
+            endpoints: Rc::clone(&endpoints),
+            host: fabric.host(rank as usize),
+        };
+        let failure = Rc::clone(&failure);
+        cluster.start(rank, move |node| match life.begin(&node) {
+            Ok(program) => Box::new(program) as Box<dyn Program>,
             Err(error) => {
                 *failure.borrow_mut() = Some(error);
                 Box::new(Nothing)
@@ -106,6 +120,38 @@ fn start(
     match failure.take() {
         Some(error) => Err(error.into()),
         None => Ok(endpoints),
+    }
+}
+
+/// What each life of a host begins with.
+struct Life {
+    rank: u32,
+    scenario: Arc<Scenario>,
+    settings: Settings,
+    ledger: SharedLedger,
+    endpoints: Endpoints,
+    host: Host,
+}
+
+impl Life {
+    fn begin(&self, node: &farcall::Node) -> Result<Node, EndpointError> {
+        let (scenario, rank) = (&self.scenario, self.rank);
+        self.endpoints.borrow_mut()[rank as usize].clear();
+        let endpoint = self.endpoint(node, scenario.transport)?;
+        let desk = Desk::new(Arc::clone(scenario), self.ledger.clone(), rank, endpoint.clock());
+        let errands = if scenario.errands.is_empty() {
+            None
+        } else {
+            let transport = Errands::transport(scenario.seed, scenario.transport);
+            Some(Runner::new(rank, transport, self.endpoint(node, transport)?, desk.clone()))
+        };
+        Ok(Node::new(rank, endpoint, desk, self.host.clone(), errands))
+    }
+
+    fn endpoint(&self, node: &farcall::Node, kind: TransportKind) -> Result<Rc<Endpoint>, EndpointError> {
+        let endpoint = Rc::new(node.endpoint_with(kind, &self.settings)?);
+        self.endpoints.borrow_mut()[self.rank as usize].push((kind, Rc::downgrade(&endpoint)));
+        Ok(endpoint)
     }
 }
 
@@ -141,6 +187,7 @@ impl Trial {
         self.ledger.lock().check_none_open(Instant::NEVER, now);
         self.ledger.lock().check_probes(now);
         self.ledger.lock().check_all_received(now);
+        self.ledger.lock().check_counter(now);
     }
 
     /// Waits until nobody holds anything, as long as that may take.
@@ -158,19 +205,29 @@ impl Trial {
             let what = format!("host {rank} still holds {holdings:?} and {calls} calls when all is over");
             self.ledger.lock().violation(now, what);
         }
-        if self.scenario.transport == TransportKind::RING_SIM {
-            // The last returns of blocks may still be on their way.
-            self.cluster.run_until(now + Duration::from_millis(1));
-            self.check_loans();
-        }
+        // The last returns of blocks may still be on their way.
+        self.cluster.run_until(now + Duration::from_millis(1));
+        self.check_loans();
     }
 
-    /// All memory for loans has come home, so it can be lent as a whole.
+    /// The endpoints that are there now, with their hosts.
+    fn living(&self) -> Vec<(usize, TransportKind, Rc<Endpoint>)> {
+        let endpoints = self.endpoints.borrow();
+        let all = endpoints
+            .iter()
+            .enumerate()
+            .flat_map(|(rank, of_host)| of_host.iter().map(move |of_it| (rank, of_it)));
+        all.filter_map(|(rank, (kind, endpoint))| Some((rank, *kind, endpoint.upgrade()?))).collect()
+    }
+
+    /// All memory for loans was returned, so it can be lent as a whole.
     fn check_loans(&self) {
         let bytes = self.scenario.fabric.block_bytes;
-        let endpoints = self.endpoints.borrow();
-        for (rank, endpoint) in endpoints.iter().enumerate() {
-            if let Some(Err(error)) = endpoint.upgrade().map(|endpoint| endpoint.loan(bytes)) {
+        for (rank, kind, endpoint) in self.living() {
+            if kind != TransportKind::RING_SIM {
+                continue;
+            }
+            if let Err(error) = endpoint.loan(bytes) {
                 let what = format!("host {rank} has not all of its block memory back: {error}");
                 self.ledger.lock().violation(self.now(), what);
             }
@@ -178,12 +235,9 @@ impl Trial {
     }
 
     /// The hosts that hold anything, and how many calls they believe to be in flight.
-    fn holders(&self) -> impl Iterator<Item = (usize, Holdings, usize)> {
-        let endpoints: Vec<_> = self.endpoints.borrow().iter().map(Weak::upgrade).collect();
-        let held = endpoints.into_iter().enumerate().filter_map(|(rank, endpoint)| {
-            let endpoint = endpoint?;
-            Some((rank, endpoint.holdings(), endpoint.calls_in_flight()))
-        });
+    fn holders(&self) -> impl Iterator<Item = (usize, Holdings, usize)> + use<> {
+        let held = self.living().into_iter();
+        let held = held.map(|(rank, _, endpoint)| (rank, endpoint.holdings(), endpoint.calls_in_flight()));
         held.filter(|(_, holdings, calls)| *holdings != Holdings::default() || *calls > 0)
     }
 
@@ -201,6 +255,8 @@ impl Trial {
             fault_kinds: self.scenario.fault_kinds(),
             messages: self.scenario.mail.sends.len(),
             received: ledger.mail.received(),
+            collectives: ledger.errands.right(),
+            stored: ledger.errands.answered(),
             totals: self.cluster.fabric().totals(),
         }
     }

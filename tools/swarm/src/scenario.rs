@@ -7,6 +7,7 @@ use farcall::parameters::{Settings, SettingsError, Sources};
 use farcall::simulated::{Profile, ProfileError};
 
 use crate::draw::Draw;
+use crate::errands::Errands;
 use crate::fabric::FabricPlan;
 use crate::mail::{COLLECT_WITHIN, Mail};
 use crate::operations::{self, Farewell, Operation};
@@ -32,6 +33,8 @@ pub struct Scenario {
     pub operations: Vec<Operation>,
     /// The messages that they send and receive.
     pub mail: Mail,
+    /// What they do on their second endpoints.
+    pub errands: Errands,
     /// Whom they part with meanwhile.
     pub farewells: Vec<Farewell>,
 }
@@ -45,11 +48,12 @@ impl Scenario {
         let fabric = FabricPlan::draw(seed, hosts);
         let tuning = Tuning::draw(seed, transport, true);
         let faults = Faults::draw(seed, hosts, over_at, tuning.peer_timeout);
-        let tuning = Tuning::draw(seed, transport, faults.damage());
+        let tuning = Tuning::draw(seed, transport, faults.damage()).differ(seed, transport, hosts);
         let operations = operations::draw(seed, hosts, over_at, &fabric, &tuning);
         let mail = Mail::draw(seed, hosts, over_at, &fabric, &tuning);
         let farewells = operations::draw_farewells(seed, hosts, over_at);
-        Self { seed, transport, hosts, fabric, tuning, faults, operations, mail, farewells }
+        let errands = Errands::draw(seed, hosts, over_at);
+        Self { seed, transport, hosts, fabric, tuning, faults, operations, mail, errands, farewells }
     }
 
     /// The fabric's profile.
@@ -58,19 +62,18 @@ impl Scenario {
         Profile::load_with("ideal", &overrides)
     }
 
-    /// The endpoints' settings. The environment has no say: a seed means the same everywhere.
-    pub fn settings(&self) -> Result<Settings, SettingsError> {
-        Settings::from_sources(&Sources {
-            assignments: self.tuning.assignments.clone(),
-            ..Sources::default()
-        })
+    /// The settings of a host's endpoints. The environment has no say: a seed means the same everywhere.
+    pub fn settings(&self, rank: u32) -> Result<Settings, SettingsError> {
+        let own = self.tuning.of_hosts.get(rank as usize).map_or(&[][..], Vec::as_slice);
+        let assignments = [&self.tuning.assignments, own].concat();
+        Settings::from_sources(&Sources { assignments, ..Sources::default() })
     }
 
     /// When every call that is no probe has passed its deadline, and every host that was struck has recovered
     /// and has found out whom it lost meanwhile. Then hosts begin to collect the unexpected messages.
     pub fn collect_at(&self) -> Duration {
         let longest = self.operations.iter().map(|operation| operation.within).max().unwrap_or_default();
-        let longest = longest.max(self.mail.longest());
+        let longest = longest.max(self.mail.longest()).max(self.errands.longest());
         self.faults.over_at + 2 * longest + 5 * self.tuning.peer_timeout
     }
 

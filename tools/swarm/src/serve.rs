@@ -1,5 +1,6 @@
 //! What the servers of a scenario do with requests.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farcall::{
@@ -37,12 +38,28 @@ impl Desk {
 
     /// Serves every call to this host.
     pub fn serve(&self, endpoint: &Endpoint) {
+        let mut shared = BTreeMap::new();
         for (call, operation) in self.scenario.operations.iter().enumerate() {
-            if operation.callee == self.rank && operation.serving != Serving::Unserved {
-                let desk = self.clone();
-                endpoint.serve(service_of(call), move |request, reply| desk.handle(call, &request, reply));
+            if operation.callee != self.rank || operation.serving == Serving::Unserved {
+                continue;
             }
+            if is_shared(operation) {
+                shared
+                    .insert(beginning_of(payload::bytes(call, Role::Request, operation.request_bytes)), call);
+                continue;
+            }
+            let desk = self.clone();
+            let service = service_of(call, operation);
+            endpoint.serve(service, move |request, reply| desk.handle(call, &request, reply));
         }
+        let desk = self.clone();
+        endpoint.serve(SHARED, move |request, reply| match shared.get(&beginning_of(request.payload())) {
+            Some(call) => desk.handle(*call, &request, reply),
+            None => {
+                let what = format!("host {} got a request that nobody has made", desk.rank);
+                desk.ledger.lock().violation(desk.clock.now(), what);
+            }
+        });
     }
 
     /// The answers that are due.
@@ -106,7 +123,7 @@ impl Desk {
             context.loan(bytes).ok()
         });
         let desk = self.clone();
-        let made = context.call(peer, service_of(next), request).within(operation.within).then(
+        let made = context.call(peer, service_of(next, operation), request).within(operation.within).then(
             move |context, outcome| {
                 let result = outcome.as_ref().map(|answer| &answer[..]);
                 desk.ledger.lock().end(next, result, desk.clock.now());
@@ -124,9 +141,23 @@ impl Desk {
     }
 }
 
-/// The service of a call: there is one for each.
-pub fn service_of(call: usize) -> Service {
-    Service(call as u16)
+/// The service of calls that are told apart by their first bytes, so that several are one batch.
+const SHARED: Service = Service(40_000);
+
+/// The first bytes that tell the requests of a scenario apart.
+const BEGINNING_BYTES: usize = 8;
+
+fn is_shared(operation: &Operation) -> bool {
+    operation.serving == Serving::Reply && operation.request_bytes >= BEGINNING_BYTES
+}
+
+fn beginning_of(request: &[u8]) -> Option<[u8; BEGINNING_BYTES]> {
+    request.first_chunk().copied()
+}
+
+/// The service of a call: there is one for each but for those that share one.
+pub fn service_of(call: usize, operation: &Operation) -> Service {
+    if is_shared(operation) { SHARED } else { Service(call as u16) }
 }
 
 /// The answer of a call.

@@ -64,6 +64,11 @@ impl Tasks {
         woken
     }
 
+    /// Whether no future is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// When [`Tasks::round`] has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         let at = |task: &Task| match task.signal.0.load(Ordering::Relaxed) {

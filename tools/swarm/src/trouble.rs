@@ -1,4 +1,5 @@
-//! What goes wrong in a scenario: faults of packets all along, and troubles of hosts and paths from one time to another.
+//! What goes wrong in a scenario: faults of packets all along, and troubles of hosts and paths from one time
+//! to another.
 
 use core::time::Duration;
 

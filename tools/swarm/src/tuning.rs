@@ -12,6 +12,8 @@ use crate::payload::MESSAGE_BYTES_MAX;
 pub struct Tuning {
     /// The assignments.
     pub assignments: Vec<String>,
+    /// What a host has in place of them, by rank; empty where all have the same.
+    pub of_hosts: Vec<Vec<String>>,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
     /// Calls of a session, each way.
@@ -31,6 +33,7 @@ impl Tuning {
         let ms = Duration::from_millis;
         let mut tuning = Self {
             assignments: Vec::new(),
+            of_hosts: Vec::new(),
             peer_timeout: draw.time(ms(2), ms(12)),
             calls_max: 0,
             message_bytes_max: draw.pick(&[5000, 65_536, MESSAGE_BYTES_MAX - 1]),
@@ -71,5 +74,42 @@ impl Tuning {
             }
         }
         tuning
+    }
+
+    /// Gives each host settings of its own in some scenarios: sessions agree on the smaller of both limits,
+    /// and how messages are cut, packed and asked for again is each side's business. What the rules count by
+    /// is the largest of all.
+    pub fn differ(mut self, seed: u64, transport: TransportKind, hosts: u32) -> Self {
+        let mut draw = Draw::new(seed, "hosts");
+        if draw.percent(60) {
+            return self;
+        }
+        self.of_hosts = (0..hosts).map(|_| self.draw_own(&mut draw, transport)).collect();
+        self
+    }
+
+    fn draw_own(&mut self, draw: &mut Draw, transport: TransportKind) -> Vec<String> {
+        let protocol = transport.name().split('+').next().unwrap_or_default();
+        let calls_max = draw.pick(&[1, 3, 64, 4096]);
+        self.calls_max = self.calls_max.max(calls_max);
+        let unexpected = draw.pick(&["64K", "1M"]);
+        let mut own = vec![
+            format!("{protocol}.calls_max={calls_max}"),
+            format!("endpoint.unexpected_bytes={unexpected}"),
+        ];
+        if protocol == "ring" {
+            own.push(format!("ring.inline_bytes={}", draw.pick(&[0, 64, 1000, 8184])));
+            own.push(format!("ring.batch_bytes={}", draw.pick(&[64, 512, 65_536])));
+            return own;
+        }
+        let resend_interval = draw.pick(&[100, 250, 1000]) * Duration::from_micros(1);
+        self.resend_interval = self.resend_interval.max(resend_interval);
+        own.push(format!("{protocol}.rtt_bytes={}", draw.pick(&[1024, 16_384, 65_536])));
+        own.push(format!("{protocol}.resend_interval={}us", resend_interval.as_micros()));
+        if protocol == "homa" {
+            own.push(format!("homa.overcommit={}", draw.pick(&[1, 2, 8])));
+            own.push(format!("homa.fifo_permille={}", draw.pick(&[0, 50, 1000])));
+        }
+        own
     }
 }

@@ -140,6 +140,8 @@ fn object(case: Case, findings: &Findings) -> Value {
         "peers_lost": findings.peers_lost,
         "messages": findings.messages,
         "received": findings.received,
+        "collectives": findings.collectives,
+        "stored": findings.stored,
         "faults": findings.fault_kinds.iter().map(|place| FAULT_KINDS[*place].name).collect::<Vec<_>>(),
         "packets": findings.totals.packets_sent,
         "again": case.command(),

@@ -20,7 +20,22 @@ fn ledger() -> (Ledger, usize) {
     let entries = vec![entry; scenario.operations.len()];
     let scenario = Arc::new(scenario);
     let mail = MailBook::new(&scenario.mail);
-    (Ledger { scenario, mail, entries, downs: Vec::new(), violations: Vec::new(), open: 0 }, call)
+    let errands = ErrandBook::new(&scenario.errands, scenario.hosts);
+    let profile = scenario.profile().expect("a profile");
+    let fabric = Fabric::new(profile, 1, scenario.hosts as usize).expect("it has places");
+    (
+        Ledger {
+            scenario,
+            fabric,
+            mail,
+            errands,
+            entries,
+            downs: Vec::new(),
+            violations: Vec::new(),
+            open: 0,
+        },
+        call,
+    )
 }
 
 const NOW: Instant = Instant::from_nanos(1000);
@@ -134,7 +149,7 @@ fn errors_that_nothing_explains_are_found() {
     let reasons = [DownReason::Dead, DownReason::Unreachable, DownReason::Restarted, DownReason::Closed];
     for reason in reasons.into_iter().chain([DownReason::Violation { what: "nothing" }]) {
         let (mut ledger, _) = self::ledger();
-        ledger.peer_down(0, 1, &reason, NOW);
+        ledger.peer_down(TransportKind::BASIC_SIM, 0, 1, &reason, NOW);
         assert!(ledger.broken().contains("without cause"), "{reason}");
     }
 }
