@@ -1,7 +1,7 @@
 //! A service that any process may call, and as many servers of it as one likes.
 //!
-//! `farcall registry &` once, then `cargo run --example orders_server` and `--example orders_client`, each any
-//! number of times; with `ORDERS_OVER=basic+udp` over UDP.
+//! `farcall registry &` once, then `cargo run --example orders_server` and `--example orders_client`, each
+//! any number of times; with `ORDERS_OVER=basic+udp` over UDP.
 
 use std::error::Error;
 

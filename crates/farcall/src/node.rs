@@ -1,7 +1,7 @@
 //! A process of a cluster.
 //!
-//! A [`Node`] knows this process's rank and how to find the others, and hands out endpoints, one for each thread that
-//! wants to send and receive. It can be shared between threads; endpoints cannot.
+//! A [`Node`] knows this process's rank and how to find the others, and hands out endpoints, one for each
+//! thread that wants to send and receive. It can be shared between threads; endpoints cannot.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -37,16 +37,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// A process of the cluster that the environment describes (a rendezvous address, a list of hosts, or a launcher such as
-    /// `mpirun`), with the settings of the environment; alone when it describes none.
+    /// A process of the cluster that the environment describes (a rendezvous address, a list of hosts, or a
+    /// launcher such as `mpirun`), with the settings of the environment; alone when it describes none.
     pub fn from_env() -> Result<Self, NodeError> {
         Ok(Self::new(Bootstrap::from_env()?, Settings::load([])?))
     }
 
     /// One of `size` processes of this program on this machine, with the settings of the environment.
     ///
-    /// The first process starts the others, which run the same program with the same arguments and get their ranks
-    /// from this same call. They end with the first.
+    /// The first process starts the others, which run the same program with the same arguments and get their
+    /// ranks from this same call. They end with the first.
     pub fn local(size: u32) -> Result<Self, NodeError> {
         Ok(Self::new(Bootstrap::local(size)?, Settings::load([])?))
     }
@@ -70,8 +70,8 @@ impl Node {
     /// A process without a rank, that serves and calls by name and may come and go at any time, with the
     /// settings of the environment.
     ///
-    /// Names are kept where `FARCALL_NAMES` says: by the registry at `host:port`, which must be there, or in a
-    /// file that the user wrote (`file:PATH`). Without the variable it is the registry at
+    /// Names are kept where `FARCALL_NAMES` says: by the registry at `host:port`, which must be there, or in
+    /// a file that the user wrote (`file:PATH`). Without the variable it is the registry at
     /// [`REGISTRY_DEFAULT`](crate::bootstrap::REGISTRY_DEFAULT), which may start later.
     pub fn open() -> Result<Self, NodeError> {
         let settings = Settings::load([])?;
@@ -133,11 +133,12 @@ impl Node {
         self.bootstrap.directory.barrier(name, within)
     }
 
-    /// Sets a register of the registry if its revision is `expected`, 0 for one that does not exist: the smallest
-    /// thing on which processes agree, such as which of them leads. Registers live as long as their registry.
+    /// Sets a register of the registry if its revision is `expected`, 0 for one that does not exist: the
+    /// smallest thing on which processes agree, such as which of them leads. Registers live as long as their
+    /// registry.
     ///
-    /// After a lost connection the attempt is repeated, so that the value that another process seems to have set
-    /// may be this one's: let the values of processes differ.
+    /// After a lost connection the attempt is repeated, so that the value that another process seems to have
+    /// set may be this one's: let the values of processes differ.
     pub fn compare_and_set(
         &self,
         register: &str,

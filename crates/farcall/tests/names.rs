@@ -230,7 +230,8 @@ fn a_leaving_server_answers_what_it_has_and_takes_nothing_new() {
         let second = Server::start(&registry, kind, 2);
         first.leave.store(true, Ordering::Relaxed);
         assert_eq!(&held.wait().expect("it is answered")[..], b"answered while leaving");
-        // Whether the client knows already or the server says so: no call is lost, and soon all are elsewhere.
+        // Whether the client knows already or the server says so: no call is lost, and soon all are
+        // elsewhere.
         while who(&orders) != 2 {}
         let ran = first.ran();
         (0..100).for_each(|_| assert_eq!(who(&orders), 2));

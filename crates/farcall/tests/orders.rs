@@ -16,7 +16,9 @@ const TEST: &str = "a_client_is_served_by_the_server_that_has_the_name";
 fn again(role: &str, registry: &Rendezvous, transport: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args(["--exact", TEST, "--nocapture"]).stdout(Stdio::piped());
-    LAUNCH_VARIABLES.iter().for_each(|variable| drop(command.env_remove(variable)));
+    for variable in LAUNCH_VARIABLES {
+        command.env_remove(variable);
+    }
     command
         .env(ROLE, role)
         .env("ORDERS_OVER", transport)

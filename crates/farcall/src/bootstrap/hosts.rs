@@ -40,8 +40,8 @@ impl HostPort {
     }
 
     /// Where this machine listens so that others reach it under this name: at the addresses that the name has
-    /// here. Debian and others let a machine's own name lead to loopback, where no other machine arrives; then
-    /// it is all interfaces.
+    /// here. Debian and others let a machine's own name lead to loopback, where no other machine arrives;
+    /// then it is all interfaces.
     pub(super) fn addresses_to_listen_at(&self) -> io::Result<Vec<SocketAddr>> {
         Ok(self.reachable_by_others(self.look_up()?))
     }

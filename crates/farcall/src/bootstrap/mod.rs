@@ -1,9 +1,9 @@
 //! How the processes of a cluster start and find each other.
 //!
-//! A process of a world learns its rank from whoever started it ([`Launch`]); a process of an open cluster has
-//! none. It draws the number of its life and joins the [`Directory`], where it finds the addresses of all other
-//! ranks, and the servers under each name. One process serves the registry behind it at an address that all
-//! know (the [`Rendezvous`]). [`Bootstrap`] does all of it; `docs/bootstrap.md` describes it for users.
+//! A process of a world learns its rank from whoever started it ([`Launch`]); a process of an open cluster
+//! has none. It draws the number of its life and joins the [`Directory`], where it finds the addresses of all
+//! other ranks, and the servers under each name. One process serves the registry behind it at an address that
+//! all know (the [`Rendezvous`]). [`Bootstrap`] does all of it; `docs/bootstrap.md` describes it for users.
 
 mod children;
 mod directory;

@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::incarnation::random;
 
-/// 128 bits that only a process and its registry know. They travel in the joins of that process and in nothing
-/// else, unlike its incarnation, which every peer is told.
+/// 128 bits that only a process and its registry know. They travel in the joins of that process and in
+/// nothing else, unlike its incarnation, which every peer is told.
 #[derive(Clone, Copy)]
 pub(super) struct Secret([u8; 16]);
 

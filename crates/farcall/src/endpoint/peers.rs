@@ -83,6 +83,11 @@ impl Endpoint {
         self.core().state.sessions.state_of(peer.session).is_some()
     }
 
+    /// Whether the session to `peer` ended before it came up, so that nothing that was called over it ran.
+    pub(crate) fn never_came_up(&self, peer: Peer) -> bool {
+        self.core().state.sessions.never_came_up(peer.session)
+    }
+
     /// Starts a session with an endpoint that listens under a name.
     pub(crate) fn open_session(&self, server: &Server) -> Result<Peer, AddressError> {
         let core = &mut *self.core();

@@ -1,6 +1,7 @@
 //! Which peers an endpoint has sessions with.
 
 use core::cell::Cell;
+use std::collections::BTreeMap;
 
 use farcall_base::canary::{self, Rule};
 use farcall_base::{Identity, NO_RANK};
@@ -52,26 +53,29 @@ struct Live {
     incarnation: u64,
     /// Whether it leads where the directory says that the peer is. A peer that opened it has only said so.
     is_confirmed: bool,
+    /// Whether messages wait for it while it opens: over another session they would be overtaken.
+    has_messages: Cell<bool>,
 }
 
-/// A session that is opening, and whether messages wait for it. They would be overtaken over another one.
-struct Opening {
-    session: SessionId,
-    has_messages: Cell<bool>,
+/// A session that has ended.
+struct Ended {
+    peer: Peer,
+    reason: DownReason,
+    /// Whether it ever carried anything.
+    was_up: bool,
 }
 
 /// The sessions that are opening or up, and why the last ones ended.
 #[derive(Default)]
 pub struct Sessions {
-    live: Vec<Live>,
+    /// By session: a server has thousands, and looks one up for each request.
+    live: BTreeMap<SessionId, Live>,
     /// Those of `live` that were chosen for what is sent to their endpoints: at most one for each endpoint,
     /// and none once its session has ended. Another session of the same endpoint could overtake it.
     chosen: Vec<Peer>,
-    /// Those of `live` that are opening.
-    opening: Vec<Opening>,
-    /// Where in `live` the last search ended: traffic comes in runs.
-    last_found: usize,
-    ended: Vec<(Peer, DownReason)>,
+    /// What the last search found, if it has not ended: traffic comes in runs.
+    last_found: Option<Peer>,
+    ended: Vec<Ended>,
     /// Sessions in which another process answered than the one that was asked for; to be closed.
     strangers: Vec<SessionId>,
 }
@@ -84,8 +88,14 @@ impl Sessions {
     /// A session that we asked for, because there was none to that endpoint, at the address that the directory
     /// gives for the peer of this incarnation; 0 if it does not say.
     pub fn opening(&mut self, peer: Peer, incarnation: u64) {
-        self.live.push(Live { peer, state: SessionState::Opening, incarnation, is_confirmed: true });
-        self.opening.push(Opening { session: peer.session, has_messages: Cell::new(false) });
+        let live = Live {
+            peer,
+            state: SessionState::Opening,
+            incarnation,
+            is_confirmed: true,
+            has_messages: Cell::new(false),
+        };
+        self.live.insert(peer.session, live);
         if peer.rank != NO_RANK {
             self.chosen.push(peer);
         }
@@ -93,11 +103,17 @@ impl Sessions {
 
     /// A session came up: one of those that are opening, or one that the peer opened.
     pub fn up(&mut self, session: SessionId, identity: Identity) {
-        self.opening.retain(|opening| opening.session != session);
         let Identity { incarnation, rank, endpoint } = identity;
-        let Some(live) = self.live.iter_mut().find(|live| live.peer.session == session) else {
+        let Some(live) = self.live.get_mut(&session) else {
             let peer = Peer { session, rank, endpoint };
-            self.live.push(Live { peer, state: SessionState::Up, incarnation, is_confirmed: false });
+            let live = Live {
+                peer,
+                state: SessionState::Up,
+                incarnation,
+                is_confirmed: false,
+                has_messages: Cell::new(false),
+            };
+            self.live.insert(session, live);
             return;
         };
         live.state = SessionState::Up;
@@ -124,19 +140,29 @@ impl Sessions {
     /// A session ended; gives the peer it led to.
     pub fn down(&mut self, session: SessionId, reason: &DownReason) -> Peer {
         let peer = self.peer_of(session);
-        self.live.retain(|live| live.peer.session != session);
+        let was_up = self.state_of(session) != Some(&SessionState::Opening);
+        self.live.remove(&session);
+        self.last_found.take_if(|peer| peer.session == session);
         self.chosen.retain(|peer| peer.session != session);
-        self.opening.retain(|opening| opening.session != session);
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
         }
-        self.ended.push((peer, reason.clone()));
+        self.ended.push(Ended { peer, reason: reason.clone(), was_up });
         peer
     }
 
     /// Why a session ended, if that was not too long ago.
     pub fn reason_of(&self, session: SessionId) -> Option<&DownReason> {
-        self.ended.iter().rev().find(|(peer, _)| peer.session == session).map(|(_, reason)| reason)
+        self.ended_session(session).map(|ended| &ended.reason)
+    }
+
+    /// Whether a session is known to have ended before it came up: none of its calls ran.
+    pub fn never_came_up(&self, session: SessionId) -> bool {
+        self.ended_session(session).is_some_and(|ended| !ended.was_up)
+    }
+
+    fn ended_session(&self, session: SessionId) -> Option<&Ended> {
+        self.ended.iter().rev().find(|ended| ended.peer.session == session)
     }
 
     /// The session for what is sent to an endpoint, which leads where the directory says: the same one until it
@@ -150,30 +176,35 @@ impl Sessions {
             return Some(found);
         };
         let chosen = self.chosen[place];
-        let opening = self.opening.iter().find(|opening| opening.session == chosen.session);
-        let may_change = |it: &Opening| !it.has_messages.get() || canary::leaves_out(Rule::OneSession);
-        if opening.is_some_and(may_change) {
+        if self.may_change(chosen) {
             self.chosen[place] = self.find_confirmed(rank, endpoint).unwrap_or(chosen);
         }
         Some(self.chosen[place])
     }
 
+    /// Whether a session is opening and no message waits for it.
+    fn may_change(&self, chosen: Peer) -> bool {
+        self.live.get(&chosen.session).is_some_and(|live| {
+            let keeps = live.has_messages.get() && !canary::leaves_out(Rule::OneSession);
+            live.state == SessionState::Opening && !keeps
+        })
+    }
+
     /// Whether another session may be the better one: this is opening, no message waits for it, and a peer that
     /// claims to be that endpoint has opened one that is up.
     pub fn has_rival(&self, chosen: Peer) -> bool {
-        let may_change = |opening: &Opening| opening.session == chosen.session && !opening.has_messages.get();
         let claims = |live: &Live| {
             live.leads_to(chosen.rank, chosen.endpoint)
                 && live.state == SessionState::Up
                 && !live.is_confirmed
         };
-        self.opening.iter().any(may_change) && self.live.iter().any(claims)
+        self.may_change(chosen) && self.live.values().any(claims)
     }
 
     /// A message waits for room in a session, or for the session itself.
     pub fn message_waits(&self, session: SessionId) {
-        for opening in self.opening.iter().filter(|opening| opening.session == session) {
-            opening.has_messages.set(true);
+        if let Some(live) = self.live.get(&session) {
+            live.has_messages.set(true);
         }
     }
 
@@ -192,18 +223,18 @@ impl Sessions {
         let claims = |live: &&Live| {
             live.leads_to(rank, endpoint) && live.state == SessionState::Up && live.incarnation == incarnation
         };
-        self.live.iter().filter(claims).map(|live| live.peer).collect()
+        self.live.values().filter(claims).map(|live| live.peer).collect()
     }
 
     /// A session leads where the directory says that its peer is.
     pub fn confirm(&mut self, session: SessionId) {
-        if let Some(live) = self.live.iter_mut().find(|live| live.peer.session == session) {
+        if let Some(live) = self.live.get_mut(&session) {
             live.is_confirmed = true;
         }
     }
 
     fn find_among(&self, rank: u32, endpoint: u32, takes: impl Fn(&Live) -> bool) -> Option<Peer> {
-        let mut found = self.live.iter().filter(|live| live.leads_to(rank, endpoint) && takes(live));
+        let mut found = self.live.values().filter(|live| live.leads_to(rank, endpoint) && takes(live));
         let first = found.clone().next()?;
         let up = found.find(|live| live.state == SessionState::Up);
         Some(up.unwrap_or(first).peer)
@@ -211,12 +242,12 @@ impl Sessions {
 
     /// The peers that sessions lead to.
     pub fn live(&self) -> impl Iterator<Item = Peer> {
-        self.live.iter().map(|live| live.peer)
+        self.live.values().map(|live| live.peer)
     }
 
     /// Where a session stands; `None` when it has ended.
     pub fn state_of(&self, session: SessionId) -> Option<&SessionState> {
-        self.live.iter().find(|live| live.peer.session == session).map(|live| &live.state)
+        self.live.get(&session).map(|live| &live.state)
     }
 
     /// The peer that a session leads to, or led to until not too long ago.
@@ -231,24 +262,23 @@ impl Sessions {
     /// As [`Sessions::peer_of`] of the session that was asked for last, and `None` for any other.
     #[inline]
     pub fn last_peer(&self, session: SessionId) -> Option<Peer> {
-        let peer = self.live.get(self.last_found)?.peer;
-        (peer.session == session).then_some(peer)
+        self.last_found.filter(|peer| peer.session == session)
     }
 
     #[cold]
     fn find_peer(&mut self, session: SessionId) -> Peer {
-        match self.live.iter().position(|live| live.peer.session == session) {
-            Some(place) => {
-                self.last_found = place;
-                self.live[place].peer
+        match self.live.get(&session) {
+            Some(live) => {
+                self.last_found = Some(live.peer);
+                live.peer
             }
             None => self.ended_peer(session),
         }
     }
 
     fn ended_peer(&self, session: SessionId) -> Peer {
-        let known = self.ended.iter().rev().find(|(peer, _)| peer.session == session);
-        known.map_or(Peer { session, rank: NO_RANK, endpoint: u32::MAX }, |(peer, _)| *peer)
+        let stranger = Peer { session, rank: NO_RANK, endpoint: u32::MAX };
+        self.ended_session(session).map_or(stranger, |ended| ended.peer)
     }
 }
 

@@ -1,17 +1,19 @@
-//! A call to a name: to whichever server is there, and to another one when the first has certainly not run it.
+//! A call to a name: to whichever server is there, and to another one when the first has certainly not run
+//! it.
 
 use core::time::Duration;
 
 use farcall_base::Instant;
-use farcall_transport::{CallRefused, DownReason, Service};
+use farcall_transport::{CallRefused, Service};
 
 use super::connection::{Connection, NoServer};
-use crate::endpoint::{CallError, Response};
+use crate::endpoint::{CallError, Peer, Response};
 
 /// A call that is about to be made to one of the servers of a name.
 ///
-/// It is made again, to another server, only when its request certainly did not run: no session came up, or the
-/// server is leaving. A call whose session ended after it was sent has perhaps run, and ends with that error.
+/// It is made again, to another server, only when its request certainly did not run: no session came up, or
+/// the server is leaving. A call whose session ended after it was sent has perhaps run, and ends with that
+/// error.
 #[must_use = "a call is sent by `wait` or `begin`"]
 pub struct NamedCall<'c, 'e, 'p> {
     connection: &'c Connection<'e>,
@@ -95,7 +97,7 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
     }
 
     /// Whether the call is over, or certainly did not run and may go to another server.
-    fn judge(&self, peer: crate::Peer, outcome: Result<Response<'e>, CallError>) -> Attempt<'e> {
+    fn judge(&self, peer: Peer, outcome: Result<Response<'e>, CallError>) -> Attempt<'e> {
         let error = match outcome {
             Ok(response) => {
                 self.connection.praise(peer);
@@ -103,11 +105,20 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
             }
             Err(error) => error,
         };
-        if has_not_run(&error) {
+        if self.has_not_run(peer, &error) {
             self.connection.avoid(peer);
             return Attempt::NotRun(error.into());
         }
         Attempt::Over(Err(error.into()))
+    }
+
+    /// Whether a call that ended so did certainly not run, and another server may do better.
+    fn has_not_run(&self, peer: Peer, error: &CallError) -> bool {
+        match error {
+            CallError::PeerDown(_) => self.connection.endpoint().never_came_up(peer),
+            CallError::Leaving | CallError::NotSent(CallRefused::Down) => true,
+            _ => false,
+        }
     }
 }
 
@@ -115,18 +126,6 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
 enum Attempt<'e> {
     Over(Result<Response<'e>, NamedCallError>),
     NotRun(NamedCallError),
-}
-
-/// Whether a call that ended so did certainly not run, and another server may do better.
-fn has_not_run(error: &CallError) -> bool {
-    match error {
-        // A session that never came up carried nothing.
-        CallError::PeerDown(reason) => {
-            matches!(reason, DownReason::Unreachable | DownReason::Refused { .. })
-        }
-        CallError::Leaving | CallError::NotSent(CallRefused::Down) => true,
-        _ => false,
-    }
 }
 
 /// Lets the executor go on once before the task does.

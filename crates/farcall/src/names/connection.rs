@@ -97,7 +97,8 @@ pub enum NoServer {
 
 impl Endpoint {
     /// Connects to the servers of a name (`orders`), of a name at another registry
-    /// (`farcall://host:7117/orders`), or at an address (`basic+udp://host:7001`, all addresses of that host).
+    /// (`farcall://host:7117/orders`), or at an address (`basic+udp://host:7001`, all addresses of that
+    /// host).
     ///
     /// Does not wait: the servers become known during later polls, and calls wait for them.
     pub fn connect(&self, target: &str) -> Result<Connection<'_>, WatchError> {

@@ -59,12 +59,13 @@ impl Listener {
         &self.name
     }
 
-    /// Leaves before a planned stop: the name is withdrawn; requests that arrive from now on do not run, which
-    /// [`NamedCall`](super::NamedCall)s take to another server; those that have arrived are answered. Polls
-    /// `endpoint` meanwhile, until all are answered and none has come for a while, at most for `within`.
+    /// Leaves before a planned stop: the name is withdrawn; requests that arrive from now on do not run,
+    /// which [`NamedCall`](super::NamedCall)s take to another server; those that have arrived are answered.
+    /// Polls `endpoint` meanwhile, until all are answered and none has come for a while, at most for
+    /// `within`.
     ///
-    /// The endpoint's handlers are gone afterwards. Requests that [`Endpoint::poll_requests`] hands out are the
-    /// caller's to refuse.
+    /// The endpoint's handlers are gone afterwards. Requests that [`Endpoint::poll_requests`] hands out are
+    /// the caller's to refuse.
     pub fn leave(self, endpoint: &Endpoint, within: Duration) -> Drained {
         self.names.withdraw(&self.name, &self.key);
         endpoint.stop_serving();

@@ -1,9 +1,9 @@
 //! Names: how servers are found that come and go.
 //!
-//! An endpoint [listens](crate::Endpoint::listen) under a name; another one [connects](crate::Endpoint::connect)
-//! to it and is led to one of the servers that listen there. Where names are kept is behind the seam [`Names`]:
-//! in a registry, which is told within a lease when a process is gone, or written down by the user.
-//! `docs/clusters.md` describes it for users.
+//! An endpoint [listens](crate::Endpoint::listen) under a name; another one
+//! [connects](crate::Endpoint::connect) to it and is led to one of the servers that listen there. Where names
+//! are kept is behind the seam [`Names`]: in a registry, which is told within a lease when a process is gone,
+//! or written down by the user. `docs/clusters.md` describes it for users.
 
 mod balance;
 mod book;

@@ -112,7 +112,8 @@ impl Names for WrittenDown {
 
 type Read = Result<Vec<(TransportKind, HostPort)>, WrittenDownError>;
 
-/// Fills a listing, now and again, until nothing else uses it. Resolvers take their time, so a thread does it.
+/// Fills a listing, now and again, until nothing else uses it. Resolvers take their time, so a thread does
+/// it.
 fn keep_up_to_date(listing: &Arc<Listing>, read: impl Fn() -> Read + Send + 'static) {
     let weak = Arc::downgrade(listing);
     let life = move || {

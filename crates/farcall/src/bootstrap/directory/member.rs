@@ -117,8 +117,8 @@ impl Member {
         Ok(true)
     }
 
-    /// Registers now, or when the registry is back, for as long as this process lives; false when this process
-    /// has registered too much.
+    /// Registers now, or when the registry is back, for as long as this process lives; false when this
+    /// process has registered too much.
     pub(super) fn register(
         &self,
         name: &str,
@@ -386,8 +386,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Tries until it succeeds or the thread is to stop. A refusal is for the callers to know: another registry
-    /// may take the place of the one that refuses.
+    /// Tries until it succeeds or the thread is to stop. A refusal is for the callers to know: another
+    /// registry may take the place of the one that refuses.
     fn reconnect(&self, backoff: &mut Backoff) -> Option<TcpStream> {
         loop {
             self.pause(backoff.next_pause())?;

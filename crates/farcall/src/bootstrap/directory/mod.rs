@@ -3,7 +3,7 @@
 //! A directory maps a rank and a key, such as `ring+shm#0`, to the address that this rank's endpoint has, and
 //! to the incarnation of the process behind it. Asking is rare (once for each peer), so the answers are fresh
 //! rather than fast: they come from the registry, and from memory only while that is away. Names are watched:
-//! the registry tells of every change.
+//! the registry reports every change.
 
 mod backoff;
 mod error;
@@ -275,8 +275,9 @@ impl Directory {
         }
     }
 
-    /// Sets the register `key` to `value` if its revision is `expected`, 0 for one that does not exist: whether
-    /// it was set, and the revision and value that it has now. Registers live as long as their registry.
+    /// Sets the register `key` to `value` if its revision is `expected`, 0 for one that does not exist:
+    /// whether it was set, and the revision and value that it has now. Registers live as long as their
+    /// registry.
     ///
     /// After a lost connection the attempt is repeated, so that the value that another one seems to have set
     /// may be this one's: let values differ.

@@ -2,12 +2,12 @@
 //! wait.
 //!
 //! A pure state machine: messages come in with the connection they came over, answers go out with the
-//! connection they go to, and time is an argument. What a member published or registered is withdrawn when its
-//! connection is gone, so that no peer is sent to a process that has died; a member that merely lost its
+//! connection they go to, and time is an argument. What a member published or registered is withdrawn when
+//! its connection is gone, so that no peer is sent to a process that has died; a member that merely lost its
 //! connection publishes again when it is back. Its rank is held for it until then, or for [`RANK_HELD`].
 //!
-//! All that a member makes the registry store is counted in bytes, for it and in total. To leave costs a member
-//! as much as what it left behind, whatever the others wait for.
+//! All that a member makes the registry store is counted in bytes, for it and in total. To leave costs a
+//! member as much as what it left behind, whatever the others wait for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -108,7 +108,8 @@ enum Wait {
 }
 
 impl Registry {
-    /// For a world of `size` ranks, or of none; `hosts_fingerprint` is that of the host list, or 0 without one.
+    /// For a world of `size` ranks, or of none; `hosts_fingerprint` is that of the host list, or 0 without
+    /// one.
     pub(super) fn new(size: u32, hosts_fingerprint: u64) -> Self {
         Self {
             hosts_fingerprint,

@@ -15,8 +15,8 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Sets the register if its revision is the expected one; 0 is that of a register that does not exist. The
-    /// answer is the register as it is afterwards.
+    /// Sets the register if its revision is the expected one; 0 is that of a register that does not exist.
+    /// The answer is the register as it is afterwards.
     pub(super) fn compare_and_set(
         &mut self,
         request: u64,

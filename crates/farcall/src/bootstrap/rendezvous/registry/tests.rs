@@ -81,7 +81,7 @@ fn taken() -> Refusal {
     Refusal::RankTaken { rank: 1, process: 4711, host: "node".to_owned() }
 }
 
-/// What a watcher is told of an endpoint that listens.
+/// The news that a watcher gets when an endpoint listens.
 fn news(request: u64, number: u64, incarnation: u64, key: &str) -> Answer {
     let (key, address, host) = (key.to_owned(), address("here"), "node".to_owned());
     Answer::Listed {
