@@ -67,6 +67,10 @@ pub(crate) use ready::SlotRef;
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
 
+/// Room from the start for sessions that wait for ticks, so that an endpoint with a small number of peers
+/// allocates nothing at its first ticks.
+const AWAKE_SESSIONS: usize = 16;
+
 /// The calls of one endpoint, over all of its sessions. `B` is memory that can be handed over for sending,
 /// `P` the protocol's policy.
 #[derive(Debug)]
@@ -112,7 +116,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             held_until: Instant::ZERO,
             tick_at: Instant::NEVER,
             resend_interval,
-            ticked: Vec::new(),
+            ticked: Vec::with_capacity(AWAKE_SESSIONS),
             counters: Counters::default(),
             events: VecDeque::new(),
         })
