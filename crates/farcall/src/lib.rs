@@ -17,10 +17,10 @@ mod transports;
 
 pub use connect::ConnectError;
 pub use endpoint::{
-    Answer, Answering, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall,
-    ContextReceive, ContextSend, Deferred, Endpoint, EndpointCounters, EndpointTrace, Event, Message,
-    OPERATIONS_MAX, Operation, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome,
-    Received, Receiving, Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
+    Answer, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall, ContextReceive,
+    ContextSend, Deferred, Endpoint, EndpointCounters, EndpointTrace, Event, Message, OPERATIONS_MAX,
+    Operation, OrRefused, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome, Received,
+    Receiving, Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
     TracedPeer,
 };
 pub use executor::Executor;

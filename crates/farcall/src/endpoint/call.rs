@@ -1,25 +1,28 @@
-//! Calls from outside the poll loop: waited for, awaited, with a callback, or posted.
+//! Calls: how one begins, inside the poll loop or outside of it, and how it ends.
 
+use core::fmt;
 use core::future::{Future, IntoFuture};
+use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
 
-use core::fmt;
-use core::ops::Deref;
+use farcall_transport::trace::event;
+use farcall_transport::{
+    CallId, CallRefused, DownReason, Incoming, Kept, Outbox, Outgoing, Owned, Payload, Service, Status,
+    Submission, Submitted,
+};
 
-use farcall_transport::{CallId, Kept, Outgoing, Payload, Service};
-
-use super::Endpoint;
-use super::callback::CallCallback;
+use super::completion::{AsEvent, AsFuture, Callback, Completion, OfCall, Taker};
 use super::context::{Context, Operation};
-use super::ending::{AsEvent, Ending};
-use super::outcome::{CallError, Outcome};
+use super::future::{OrRefused, Unfetched};
 use super::sessions::Peer;
-use super::slab::{Completion, FETCHED_ONCE, OpHandle};
-use super::start::start;
+use super::slab::OPERATIONS_MAX;
+use super::state::State;
+use super::{Endpoint, MESSAGES};
 
-/// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
+/// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or
+/// `.await`.
 #[must_use = "a call is sent by `wait`, `start`, `then`, `post` or `.await`"]
 pub struct Call<'e, 'p> {
     pub(super) endpoint: &'e Endpoint,
@@ -44,8 +47,8 @@ impl<'e> Call<'e, '_> {
     /// Sends the call now; the future that is returned completes with it.
     pub fn start(self) -> Result<Pending<'e>, CallError> {
         let endpoint = self.endpoint;
-        let call = self.begin(Completion::Future(None))?;
-        Ok(Pending { endpoint, handle: OpHandle::of(call) })
+        let call = self.begin(AsFuture)?;
+        Ok(Pending { call: Unfetched::new(endpoint, call) })
     }
 
     /// Sends the call; `callback` gets the outcome, once, during a later poll.
@@ -53,8 +56,7 @@ impl<'e> Call<'e, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
-        let callback = CallCallback::new(callback);
-        self.begin(Completion::Callback(callback)).map(Operation)
+        self.begin(Completion::Callback(Callback::<OfCall>::new(callback))).map(Operation)
     }
 
     /// Queues the call for the next poll; its end is an event with this token.
@@ -63,7 +65,7 @@ impl<'e> Call<'e, '_> {
     }
 
     #[inline]
-    fn begin(self, ending: impl Ending) -> Result<CallId, CallError> {
+    fn begin(self, taker: impl Taker<OfCall>) -> Result<CallId, CallError> {
         let core = &mut *self.endpoint.core();
         start(
             &mut *core.transport,
@@ -72,32 +74,18 @@ impl<'e> Call<'e, '_> {
             self.service,
             self.payload,
             self.timeout,
-            ending,
+            taker,
         )
     }
 }
 
 impl<'e> IntoFuture for Call<'e, '_> {
     type Output = Result<Response<'e>, CallError>;
-    type IntoFuture = Answering<'e>;
+    type IntoFuture = OrRefused<Pending<'e>, CallError>;
 
     /// Sends the call.
-    fn into_future(self) -> Answering<'e> {
-        Answering(self.start().map_err(Some))
-    }
-}
-
-/// The future of a call that may have been refused at once.
-pub struct Answering<'e>(Result<Pending<'e>, Option<CallError>>);
-
-impl<'e> Future for Answering<'e> {
-    type Output = Result<Response<'e>, CallError>;
-
-    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        match &mut self.get_mut().0 {
-            Ok(pending) => Pin::new(pending).poll(task),
-            Err(refusal) => Poll::Ready(Err(refusal.take().expect("a future is not polled after its end"))),
-        }
+    fn into_future(self) -> Self::IntoFuture {
+        OrRefused::new(self.start())
     }
 }
 
@@ -106,28 +94,23 @@ impl<'e> Future for Answering<'e> {
 /// Dropping it cancels the call: a later answer is dropped.
 #[must_use = "dropping it cancels the call"]
 pub struct Pending<'e> {
-    endpoint: &'e Endpoint,
-    handle: OpHandle,
+    call: Unfetched<'e, OfCall>,
 }
 
 impl<'e> Pending<'e> {
     /// Whether the call is complete, so that `wait` will not block.
     pub fn is_complete(&self) -> bool {
-        self.handle.operation().is_none_or(|call| self.endpoint.done.has(call))
+        self.call.is_complete()
     }
 
     /// Polls the endpoint until the call is complete.
     pub fn wait(mut self) -> Result<Response<'e>, CallError> {
-        let call = self.handle.operation().expect(FETCHED_ONCE);
-        self.endpoint.poll_until(|state| state.operations.is_done(call));
-        self.fetch(None).expect("the operation is done")
+        let result = self.call.wait();
+        self.response(result)
     }
 
-    fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<Response<'e>, CallError>> {
-        let call = self.handle.operation().expect(FETCHED_ONCE);
-        let result = self.endpoint.core().state.operations.fetch_result(call, waker)?;
-        self.handle = OpHandle::NONE;
-        Some(result.map(|payload| Response { payload: Some(payload), endpoint: self.endpoint }))
+    fn response(&self, result: Result<Kept, CallError>) -> Result<Response<'e>, CallError> {
+        result.map(|payload| Response { payload: Some(payload), endpoint: self.call.endpoint() })
     }
 }
 
@@ -135,14 +118,9 @@ impl<'e> Future for Pending<'e> {
     type Output = Result<Response<'e>, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        self.fetch(Some(task.waker())).map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if let Some(call) = self.handle.operation() {
-            self.endpoint.abandon(call);
+        match self.call.fetch(Some(task.waker())) {
+            Some(result) => Poll::Ready(self.response(result)),
+            None => Poll::Pending,
         }
     }
 }
@@ -155,7 +133,7 @@ pub struct Response<'e> {
 }
 
 impl Response<'_> {
-    /// The answer as memory of one's own, independent of the endpoint.
+    /// The answer as owned memory, independent of the endpoint.
     pub fn take(mut self) -> Payload {
         self.payload.take().expect("it is there until it is taken").into()
     }
@@ -180,5 +158,165 @@ impl Drop for Response<'_> {
 impl fmt::Debug for Response<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Response({} bytes)", self.len())
+    }
+}
+
+/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be
+/// moved through memory several times.
+#[inline(always)]
+pub fn start(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    payload: Outgoing<'_>,
+    timeout: Option<Duration>,
+    taker: impl Taker<OfCall>,
+) -> Result<CallId, CallError> {
+    match payload.into_slice() {
+        Ok(bytes) => {
+            let call = begin(state, peer, service, timeout, taker)?;
+            match outbox.call(peer.session, call, service, bytes) {
+                Submitted::Refused(refused) => Err(not_sent(state, peer, call, refused.of_call(bytes.len()))),
+                Submitted::Sent | Submitted::Queued => Ok(call),
+            }
+        }
+        Err(payload) => start_owned(outbox, state, peer, service, payload, timeout, taker),
+    }
+}
+
+/// As [`start`], with a payload that is given away.
+#[inline(never)]
+fn start_owned(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    payload: Owned,
+    timeout: Option<Duration>,
+    taker: impl Taker<OfCall>,
+) -> Result<CallId, CallError> {
+    let (session, bytes) = (peer.session, payload.len());
+    let call = begin(state, peer, service, timeout, taker)?;
+    match outbox.submit_owned(Submission::Call { session, call, service }, payload) {
+        Submitted::Refused(refused) => Err(not_sent(state, peer, call, refused.of_call(bytes))),
+        Submitted::Sent | Submitted::Queued => Ok(call),
+    }
+}
+
+/// Adds the operation.
+#[inline(always)]
+fn begin(
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    timeout: Option<Duration>,
+    taker: impl Taker<OfCall>,
+) -> Result<CallId, CallError> {
+    if service == MESSAGES {
+        return Err(CallError::UnknownService);
+    }
+    let begun = state.tracer.begin();
+    let call = state
+        .operations
+        .add_call(peer.session, timeout, taker)
+        .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
+    if let Some(begun) = begun {
+        state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
+    }
+    Ok(call)
+}
+
+#[cold]
+fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
+    state.operations.take_back::<OfCall>(call);
+    match (refused, state.sessions.reason_of(peer.session)) {
+        (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),
+        (refused, _) => CallError::NotSent(refused),
+    }
+}
+
+/// A call's end: an answer, or the one reason why there is none.
+pub type Outcome<'a> = Result<Answer<'a>, CallError>;
+
+/// The answer to a call, read where it lies: in the peer's memory, the driver's, or a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    pub(super) payload: &'a Incoming<'a>,
+}
+
+impl Answer<'_> {
+    /// The response as an owned buffer: a large one that lies in the peer's memory is not copied.
+    pub fn take(self) -> Payload {
+        self.payload.take()
+    }
+}
+
+impl Deref for Answer<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.payload.as_slice()
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No answer came before the deadline. The request may have run, may still run, or may be lost.
+    #[error("no answer came before the deadline")]
+    TimedOut,
+    /// The caller cancelled it. The request may have run or may still run.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// The session to the peer ended. The request may have run; connect again before calling again.
+    #[error("the call has no answer: {0}")]
+    PeerDown(DownReason),
+    /// Nobody serves this service at the peer.
+    #[error("the peer does not serve this service")]
+    UnknownService,
+    /// The server is about to stop and takes no more requests; call another one. Nothing ran.
+    #[error("the server is leaving")]
+    Leaving,
+    /// The peer's handler dropped the request without an answer.
+    #[error("the peer's handler gave no answer")]
+    Abandoned,
+    /// The peer's handler ran, but its answer was longer than the session carries.
+    #[error("the peer's answer was longer than the session's limit")]
+    AnswerTooLong,
+    /// The peer's handler refused with a code of its own.
+    #[error("the peer's handler refused with code {code}")]
+    Refused {
+        /// The handler's code.
+        code: u8,
+    },
+    /// The call was not accepted for sending; nothing ran.
+    #[error(transparent)]
+    NotSent(#[from] CallRefused),
+    /// The endpoint has its maximum of calls in flight; complete some first. Nothing ran.
+    #[error("{calls_max} calls of this endpoint are in flight, the limit; complete some first")]
+    TooManyCalls {
+        /// The limit.
+        calls_max: usize,
+    },
+}
+
+/// The outcome that a response means. Nearly all are answers, for which a jump through a table would take
+/// longer than the rest.
+#[inline]
+pub(super) fn outcome_of<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a> {
+    if status == Status::Ok { Ok(Answer { payload }) } else { outcome_of_other(status, payload) }
+}
+
+#[cold]
+fn outcome_of_other<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a> {
+    match status {
+        Status::Ok => Ok(Answer { payload }),
+        Status::UnknownService => Err(CallError::UnknownService),
+        Status::Abandoned => Err(CallError::Abandoned),
+        Status::AnswerTooLong => Err(CallError::AnswerTooLong),
+        Status::Leaving => Err(CallError::Leaving),
+        Status::Refused(code) => Err(CallError::Refused { code }),
     }
 }

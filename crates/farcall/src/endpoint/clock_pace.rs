@@ -1,7 +1,7 @@
 //! When the clock is read.
 //!
-//! A reading takes as long as two polls that find nothing, and delays what comes meanwhile. A poll that finds something may take
-//! much longer, so that the clock must not be left alone for as many of those.
+//! A reading takes as long as two polls that find nothing, and delays what comes meanwhile. A poll that finds
+//! something may take much longer, so that the clock must not be left alone for as many of those.
 
 /// How many polls that find nothing count as one that finds something.
 const IDLE_POLLS: i32 = 16;
@@ -27,7 +27,7 @@ pub struct Polls {
 }
 
 impl ClockPace {
-    /// A reading for so many polls that find something, the first of which is due at once.
+    /// A reading for each N polls that find something, the first of which is due at once.
     pub fn new(polls_per_reading: u32) -> Self {
         let per_reading = match i32::try_from(polls_per_reading) {
             Ok(1) => 0,
@@ -38,7 +38,7 @@ impl ClockPace {
     }
 
     /// Whether the clock is to be read before the next poll.
-    #[inline(always)]
+    #[inline]
     pub fn is_due(&self) -> bool {
         self.left <= 0
     }
@@ -65,7 +65,7 @@ impl ClockPace {
     }
 
     /// There was a poll.
-    #[inline(always)]
+    #[inline]
     pub fn polled(&mut self, is_busy: bool) {
         self.left -= if is_busy { IDLE_POLLS } else { 1 };
         self.polls += 1;

@@ -1,23 +1,20 @@
 //! What handlers and callbacks may do: everything that sends, nothing that waits.
 //!
-//! A handler runs inside a poll, while the request lies in the driver's memory. A [`Context`] gives it the sending
-//! half of the endpoint; the receiving half is not reachable from there, so that a poll inside a poll, and with it
-//! unbounded recursion, cannot be written.
+//! A handler runs inside a poll, while the request lies in the driver's memory. A [`Context`] gives it the
+//! sending half of the endpoint; the receiving half is not reachable from there, so that a poll inside a
+//! poll, and with it unbounded recursion, cannot be written.
 
 use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
 use farcall_transport::{CallId, Outbox, Outgoing, Service, Status, Tag};
 
-use super::callback::CallCallback;
-use super::deferred::Deferred;
-use super::ending::{AsEvent, Ending};
-use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
-use super::outcome::{CallError, Outcome};
-use super::request::reply;
+use super::call::{CallError, Outcome, start};
+use super::completion::{AsEvent, Callback, Completion, OfCall, Taker};
+use super::handler::{Deferred, reply};
+use super::message::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
 use super::sessions::Peer;
-use super::slab::{Completion, Kind};
-use super::start::start;
+use super::slab::Kind;
 use super::state::State;
 
 /// The sending half of an endpoint, for the time of a handler or callback.
@@ -65,7 +62,7 @@ impl<'a> Context<'a> {
     }
 
     /// Prepares a call; see [`ContextCall`].
-    #[inline(always)]
+    #[inline]
     pub fn call<'c, 'p>(
         &'c mut self,
         peer: Peer,
@@ -92,15 +89,16 @@ impl<'a> Context<'a> {
         self.outbox.reply(deferred.fulfil(), Status::Refused(code), &[]);
     }
 
-    /// Whether the driver has all of the request of a call that was posted or has a callback, so that its memory and
-    /// the fabric's queues hold no more than the response. Also true of operations that have ended.
+    /// Whether the driver has all of the request of a call that was posted or has a callback, so that its
+    /// memory and the fabric's queues hold no more than the response. Also true of operations that have
+    /// ended.
     pub fn is_transmitted(&self, operation: Operation) -> bool {
         let session = self.state.operations.session_of(operation.0);
         session.is_none_or(|session| self.outbox.is_transmitted(session, operation.0))
     }
 
-    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is in it is left over from
-    /// earlier loans.
+    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is
+    /// in it is left over from earlier loans.
     pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.outbox.loan(bytes)
     }
@@ -133,7 +131,7 @@ pub struct ContextCall<'c, 'p> {
 
 impl ContextCall<'_, '_> {
     /// Sets how long the answer may take, instead of the endpoint's `call_timeout`.
-    #[inline(always)]
+    #[inline]
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -144,19 +142,18 @@ impl ContextCall<'_, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
-        let callback = CallCallback::new(callback);
-        self.start(Completion::Callback(callback))
+        self.start(Completion::Callback(Callback::<OfCall>::new(callback)))
     }
 
     /// Sends the call; its end is an event with this token.
-    #[inline(always)]
+    #[inline]
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
         self.start(AsEvent(token))
     }
 
-    #[inline(always)]
-    fn start(self, ending: impl Ending) -> Result<Operation, CallError> {
+    #[inline]
+    fn start(self, taker: impl Taker<OfCall>) -> Result<Operation, CallError> {
         let Self { outbox, state, peer, service, payload, timeout } = self;
-        start(outbox, state, peer, service, payload, timeout, ending).map(Operation)
+        start(outbox, state, peer, service, payload, timeout, taker).map(Operation)
     }
 }

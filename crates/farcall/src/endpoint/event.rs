@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use farcall_transport::{DownReason, Kept};
+use farcall_transport::DownReason;
 
-use super::messages::{KeptMessage, ReceiveError, ReceiveOutcome, SendError};
-use super::outcome::{CallError, Outcome};
+use super::call::Outcome;
+use super::completion::Ended;
+use super::message::{ReceiveOutcome, SendError};
 use super::sessions::Peer;
 
 /// Something that happened during a poll.
@@ -47,10 +48,15 @@ pub enum Event<'a> {
 /// An event that waits for somebody to ask for it.
 #[derive(Debug)]
 pub enum StoredEvent {
-    Completed { token: u64, outcome: Result<Kept, CallError> },
-    Sent { token: u64, outcome: Result<(), SendError> },
-    Received { token: u64, outcome: Result<KeptMessage, ReceiveError> },
-    PeerDown { peer: Peer, reason: DownReason },
+    /// An operation that was posted with this token has ended.
+    Ended {
+        token: u64,
+        ended: Ended,
+    },
+    PeerDown {
+        peer: Peer,
+        reason: DownReason,
+    },
 }
 
 /// With this many events waiting an end of a session displaces an older one: a user that never takes events
@@ -107,8 +113,7 @@ mod tests {
     fn numbers(mut events: StoredEvents) -> Vec<(bool, u64)> {
         let number = |event| match event {
             StoredEvent::PeerDown { peer, .. } => (true, u64::from(peer.session.0)),
-            StoredEvent::Sent { token, .. } => (false, token),
-            other => panic!("nothing else was stored: {other:?}"),
+            StoredEvent::Ended { token, .. } => (false, token),
         };
         core::iter::from_fn(|| events.pop_front()).map(number).collect()
     }
@@ -118,10 +123,11 @@ mod tests {
         let mut events = StoredEvents::default();
         let tokens = KEPT_WITH_SESSIONS_MAX as u64 - 2;
         (1..=2).for_each(|session| events.push_back(down(session)));
-        (0..tokens).for_each(|token| events.push_back(StoredEvent::Sent { token, outcome: Ok(()) }));
+        (0..tokens)
+            .for_each(|token| events.push_back(StoredEvent::Ended { token, ended: Ended::Send(Ok(())) }));
         (3..=100).for_each(|session| events.push_back(down(session)));
         assert_eq!(events.others(), KEPT_WITH_SESSIONS_MAX);
-        events.push_back(StoredEvent::Sent { token: tokens, outcome: Ok(()) });
+        events.push_back(StoredEvent::Ended { token: tokens, ended: Ended::Send(Ok(())) });
         let sends = (0..tokens).map(|token| (false, token));
         let expected: Vec<_> = sends.chain([(true, 99), (true, 100), (false, tokens)]).collect();
         assert_eq!(numbers(events), expected);

@@ -1,36 +1,30 @@
 //! Endpoints: where one thread makes calls and serves them.
 //!
-//! An [`Endpoint`] belongs to one thread at a time: it can be moved to another and cannot be shared, which the
-//! compiler checks. Everything happens inside [`Endpoint::poll`], which runs to completion: receive, handlers,
-//! transmit. Futures, callbacks and events are three faces of the same slab of operations, in `slab`.
+//! An [`Endpoint`] belongs to one thread at a time: it can be moved to another and cannot be shared, which
+//! the compiler checks. Everything happens inside [`Endpoint::poll`], which runs to completion: receive,
+//! handlers, transmit. Futures, callbacks and events are three faces of the same slab of operations, in
+//! `slab`.
 
 mod call;
-mod callback;
 mod clock_pace;
+mod completion;
 mod context;
-mod core;
 mod counters;
-mod deferred;
-mod ending;
 mod event;
+mod future;
+mod handler;
 mod idle;
-mod label;
-mod messages;
-mod outcome;
+mod message;
 mod peers;
 mod poll;
-mod reports;
-mod request;
 mod serving;
 mod sessions;
 mod sinks;
 mod slab;
-mod start;
 mod state;
-mod trace;
 mod turn;
 
-use ::core::time::Duration;
+use core::time::Duration;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::sync::Arc;
@@ -40,32 +34,31 @@ use farcall_driver::{Loan, LoanError};
 use farcall_transport::trace::CallTracer;
 use farcall_transport::{CallId, Copied, Holdings, Outgoing, Service, Transport, TransportLimits};
 
-use self::core::Core;
-pub use call::{Answering, Call, Pending, Response};
+pub use call::{Answer, Call, CallError, Outcome, Pending, Response};
 use clock_pace::ClockPace;
 pub use context::{Context, ContextCall, Operation};
-pub use counters::EndpointCounters;
-pub use deferred::Deferred;
+pub use counters::{EndpointCounters, EndpointTrace, TracedPeer};
 pub use event::Event;
+pub use future::OrRefused;
+use future::{Done, OnDrop};
+pub use handler::{Deferred, Reply, Request};
 pub(crate) use idle::Idler;
-pub use messages::{
+pub use message::{
     AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
 };
-pub use outcome::{Answer, CallError, Outcome};
-pub use request::{Reply, Request};
+use poll::Core;
 pub use sessions::Peer;
 pub use slab::OPERATIONS_MAX;
-use slab::{Done, Kind, Slab, Timeouts};
+use slab::{Kind, Slab, Timeouts};
 use state::State;
-pub use trace::{EndpointTrace, TracedPeer};
 
 use crate::connect::Directions;
 
 /// One thread's door to its peers.
 ///
-/// Handlers, callbacks and the closures given to [`Endpoint::poll`] must use the [`Context`] that they get; the
-/// endpoint's own methods panic there.
+/// Handlers, callbacks and the closures given to [`Endpoint::poll`] must use the [`Context`] that they get;
+/// the endpoint's own methods panic there.
 pub struct Endpoint {
     core: RefCell<Core>,
     /// The core's.
@@ -78,13 +71,6 @@ pub struct Endpoint {
 
 /// Reserved: no peer serves it.
 const MESSAGES: Service = Service(u16::MAX);
-
-/// What becomes of an operation when its future is dropped.
-#[derive(Clone, Copy)]
-enum OnDrop {
-    GiveUp,
-    LetGo,
-}
 
 impl Endpoint {
     pub(crate) fn new(
@@ -101,7 +87,7 @@ impl Endpoint {
         let done = Done::new();
         let timeouts = Timeouts { call: call_timeout, message: message_timeout };
         let polls_per_clock_reading = transport.limits().polls_per_clock_reading;
-        let operations = Slab::new(done.clone(), timeouts, polls_per_clock_reading == 1);
+        let operations = Slab::new(done.clone(), timeouts);
         let state = State::new(counters, operations, clock.now(), tracer);
         let core = Core {
             clock_pace: ClockPace::new(polls_per_clock_reading),
@@ -140,7 +126,8 @@ impl Endpoint {
         }
     }
 
-    /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
+    /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an
+    /// earlier one.
     ///
     /// # Panics
     /// For service 65535, which carries messages over some transports.
@@ -169,8 +156,8 @@ impl Endpoint {
         self.core().context().refuse(deferred, code);
     }
 
-    /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes now, as
-    /// cancelled.
+    /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes
+    /// now, as cancelled.
     pub fn cancel(&self, operation: Operation) -> Cancellation {
         self.core().cancel(operation.0)
     }
@@ -180,8 +167,8 @@ impl Endpoint {
         self.core().context().is_transmitted(operation)
     }
 
-    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is in it is left over from
-    /// earlier loans.
+    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is
+    /// in it is left over from earlier loans.
     pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
         self.core().transport.loan(bytes)
     }
@@ -217,16 +204,7 @@ impl Endpoint {
         self.core().state.operations.in_flight(Kind::Call)
     }
 
-    /// Gives up on the operation of a future that is dropped.
-    fn abandon(&self, id: CallId) {
-        self.end_dropped(id, OnDrop::GiveUp);
-    }
-
-    /// Lets go of an operation whose future is dropped, and which goes on.
-    fn let_go(&self, id: CallId) {
-        self.end_dropped(id, OnDrop::LetGo);
-    }
-
+    /// A future was dropped before its result was fetched.
     fn end_dropped(&self, id: CallId, on_drop: OnDrop) {
         match self.core.try_borrow_mut() {
             Ok(mut core) => core.end_dropped(id, on_drop),

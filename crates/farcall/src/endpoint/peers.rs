@@ -6,8 +6,8 @@ use farcall_base::{Address, AddressError};
 use farcall_transport::CallRefused;
 
 use super::Endpoint;
-use super::core::Core;
-use super::outcome::CallError;
+use super::call::CallError;
+use super::poll::Core;
 use super::sessions::{Peer, SessionState};
 use crate::bootstrap::Server;
 use crate::connect::ConnectError;

@@ -1,17 +1,18 @@
 //! Who takes what happens during a turn: closures of the endpoint's user, behind traits.
 //!
-//! More than the closures' own trait, because each closure gets a loop of its own over the requests or messages that came
-//! together: what a closure does with a small one takes no longer than the calls that would lead to it.
+//! More than the closures' own trait, because each closure gets a loop of its own over the requests or
+//! messages that came together: what a closure does with a small one takes no longer than the calls that
+//! would lead to it.
 
 use core::mem::ManuallyDrop;
 
 use farcall_transport::{Message, MessageBatch, Outbox, RequestBatch, Response, ResponseBatch};
 
+use super::call::outcome_of;
 use super::context::Context;
 use super::event::Event;
-use super::messages::Received;
-use super::outcome::outcome_of;
-use super::request::{Reply, Request};
+use super::handler::{Reply, Request};
+use super::message::Received;
 use super::sessions::Peer;
 use super::slab::Kind;
 use super::state::State;
@@ -25,7 +26,8 @@ pub struct Sinks<'a, 'e> {
 
 /// Takes events as they happen.
 pub trait EventSink: FnMut(&mut Context<'_>, Event<'_>) {
-    /// Takes responses to calls that become events, up to one to another call, which is given back. They are not traced.
+    /// Takes responses to calls that become events, up to one to another call, which is given back. They are
+    /// not traced.
     fn answers<'a>(
         &mut self,
         outbox: &mut dyn Outbox,

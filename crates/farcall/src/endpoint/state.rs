@@ -7,15 +7,13 @@ use std::sync::Arc;
 
 use farcall_base::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short, Spares};
 
 use super::counters::EndpointCounters;
-use super::deferred::DroppedRequests;
 use super::event::StoredEvents;
-use super::label::Label;
-use super::messages::Messages;
-use super::outcome::{CallError, Outcome};
-use super::sessions::{Peer, Sessions};
+use super::handler::DroppedRequests;
+use super::message::{Envelope, Messages};
+use super::sessions::Sessions;
 use super::sinks::RequestSink;
 use super::slab::{Kind, Slab};
 
@@ -31,7 +29,8 @@ pub struct State {
     pub counters: EndpointCounters,
     /// Events that happened while nobody took them.
     pub stored_events: StoredEvents,
-    /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
+    /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and
+    /// not these.
     pub reported: usize,
     /// What a handler, a callback, a waker or who takes events has panicked with in this turn.
     pub panic: Option<Box<dyn Any + Send>>,
@@ -63,16 +62,17 @@ impl State {
         }
     }
 
-    /// Runs what is not ours; whether it did not panic. The first panic of a turn is kept until the transport has done its work.
-    #[inline(always)]
+    /// Runs what is not ours; whether it did not panic. The first panic of a turn is kept until the transport
+    /// has done its work.
+    #[inline]
     pub fn guard(&mut self, run: impl FnOnce(&mut Self)) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
         outcome.map_err(|panic| self.panic.get_or_insert(panic)).is_ok()
     }
 
-    /// As [`State::guard`], until `run` comes to its end: it must get further each time. For callbacks whose operations have ended
-    /// already: no other way leads to those behind one that panics.
-    #[inline(always)]
+    /// As [`State::guard`], until `run` comes to its end: it must get further each time. For callbacks whose
+    /// operations have ended already: no other way leads to those behind one that panics.
+    #[inline]
     pub fn guard_to_the_end(&mut self, mut run: impl FnMut(&mut Self)) -> bool {
         let mut went_well = true;
         while !self.guard(&mut run) {
@@ -105,28 +105,21 @@ impl State {
         }
     }
 
-    /// Leaves a message for the future of a receive that was never polled, in a spare buffer. False when there is none, and
-    /// then nothing has changed.
+    /// Leaves a message for the future of a receive that was never polled, in a spare buffer. False when
+    /// there is none, and then nothing has changed.
     #[inline]
-    pub fn leave_copy(&mut self, receive: CallId, peer: Peer, tag: Tag, message: &[u8]) -> bool {
-        self.operations.leave_copy(receive, peer, tag, message, &mut self.spares)
+    pub fn leave_copy(&mut self, receive: CallId, envelope: Envelope, message: &[u8]) -> bool {
+        self.operations.leave_copy(receive, envelope, message, &mut self.spares)
     }
 
     /// Ends a receive of a future that was never polled with a message that it has room for.
-    #[inline(always)]
-    pub fn leave_message(&mut self, receive: CallId, label: Label, message: &[u8]) {
-        if self.operations.leave_short(receive, label, message) {
+    #[inline]
+    pub fn leave_message(&mut self, receive: CallId, envelope: Envelope, message: &[u8]) {
+        if self.operations.leave_short(receive, envelope, message) {
             self.operations.receives_ended(1);
         } else {
-            let is_left = self.leave_copy(receive, label.peer(), label.tag(), message);
+            let is_left = self.leave_copy(receive, envelope, message);
             debug_assert!(is_left, "there is room, and a future");
-        }
-    }
-
-    pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
-        match outcome {
-            Ok(answer) => Ok(self.keep(answer.payload)),
-            Err(error) => Err(error.clone()),
         }
     }
 

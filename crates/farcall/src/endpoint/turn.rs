@@ -1,14 +1,20 @@
-//! One turn of the poll loop: how operations end in it.
+//! One turn of the poll loop: what the transport reports in it, and how operations end.
 
+use farcall_base::Identity;
 use farcall_transport::trace::event;
-use farcall_transport::{CallId, Outbox, Response, SessionId};
+use farcall_transport::{
+    CallId, DownReason, Incoming, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, RequestBatch,
+    Response, ResponseBatch, SendOutcome, SessionId, Sink, Status, Tag,
+};
 
+use super::call::{CallError, outcome_of};
+use super::completion::OfCall;
 use super::context::Context;
 use super::event::{Event, StoredEvent};
-use super::messages::Cancellation;
-use super::outcome::{CallError, Outcome, outcome_of};
+use super::message::{Cancellation, Envelope, Received, SendError};
+use super::sessions::Peer;
 use super::sinks::{EventSink, Sinks};
-use super::slab::{Completion, Kind};
+use super::slab::Kind;
 use super::state::State;
 
 /// One turn of the poll loop: the state, and whoever takes what happens meanwhile.
@@ -18,9 +24,9 @@ pub struct Turn<'a, 'e> {
 }
 
 impl<'e> Turn<'_, 'e> {
-    /// Gives something to who takes events; false when nobody does. Who panics is not asked again in this turn: what else happens in it
-    /// is kept.
-    #[inline(always)]
+    /// Gives something to the taker of events; false when there is none. One that panics is not asked again
+    /// in this turn: what else happens in it is kept.
+    #[inline]
     pub fn tell(&mut self, give: impl FnOnce(&mut (dyn EventSink + 'e), &mut State)) -> bool {
         let Some(events) = &mut self.sinks.events else { return false };
         if !self.state.guard(|state| give(*events, state)) {
@@ -29,70 +35,35 @@ impl<'e> Turn<'_, 'e> {
         true
     }
 
-    /// Completes an operation that has ended.
-    #[inline]
-    pub fn complete(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        call: CallId,
-        how: Completion,
-        outcome: &Outcome<'_>,
-    ) {
-        match how {
-            Completion::Event(token) => self.report(outbox, token, outcome),
-            Completion::Callback(callback) => {
-                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
-            }
-            Completion::Nobody => {}
-            Completion::Sent(_) | Completion::Received(_) => unreachable!("a call has a call's callback"),
-            Completion::Future(waker) => {
-                let result = self.state.keep_outcome(outcome);
-                self.state.operations.leave_result(call, result);
-                self.state.wake(waker);
-            }
-        }
-    }
-
-    #[inline]
-    pub fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: &Outcome<'_>) {
-        if self.tell(|events, state| {
-            events(&mut Context { outbox, state }, Event::Completed { token, outcome });
-        }) {
-            return;
-        }
-        let outcome = self.state.keep_outcome(outcome);
-        self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
-    }
-
     /// Ends the call that a response is to.
     pub fn end_call(&mut self, outbox: &mut dyn Outbox, session: SessionId, response: &Response<'_>) {
         let &Response { call, status, payload } = response;
-        let how = match self.state.operations.end_posted_call(call, session) {
-            Some(token) => Some(Completion::Event(token)),
-            None => self.state.operations.end(call, session),
+        let Some(completion) = self.state.operations.end_call(call, session) else {
+            return self.state.counters.late_answers.increment();
         };
-        let Some(how) = how else { return self.state.counters.late_answers.increment() };
         self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
-        self.complete(outbox, call, how, &outcome_of(status, &payload));
+        self.complete::<OfCall>(outbox, call, completion, &outcome_of(status, &payload));
         self.state.counters.answered.increment();
     }
 
     pub fn fail_call(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
-        if let Some((session, how)) = self.state.operations.cancel(call) {
+        if let Some((session, completion)) = self.state.operations.end(call) {
             if error == CallError::TimedOut {
                 self.state.counters.timed_out.increment();
                 outbox.cancel(session, call);
             }
-            self.complete(outbox, call, how, &Err(error));
+            self.complete::<OfCall>(outbox, call, completion, &Err(error));
         }
     }
 
     /// Cancels a call in flight.
     pub fn cancel_call(&mut self, outbox: &mut dyn Outbox, call: CallId) -> Cancellation {
-        let Some((session, how)) = self.state.operations.cancel(call) else { return Cancellation::Over };
+        let Some((session, completion)) = self.state.operations.end(call) else {
+            return Cancellation::Over;
+        };
         self.state.counters.cancelled.increment();
         outbox.cancel(session, call);
-        self.complete(outbox, call, how, &Err(CallError::Cancelled));
+        self.complete::<OfCall>(outbox, call, completion, &Err(CallError::Cancelled));
         Cancellation::Cancelled
     }
 
@@ -108,5 +79,157 @@ impl<'e> Turn<'_, 'e> {
             }
         }
         expired.len()
+    }
+}
+
+impl Sink for Turn<'_, '_> {
+    #[inline]
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        let traced = requests.single_request();
+        if let Some(id) = traced {
+            self.state.tracer.begin_handler(id);
+        }
+        self.serve(outbox, requests);
+        // Counted when the answers are on their way.
+        self.state.counters.requests.add(requests.taken() as u64);
+        if let Some(id) = traced {
+            self.state.tracer.end_handler(id);
+        }
+    }
+
+    #[inline]
+    fn responses(&mut self, outbox: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        let session = responses.session();
+        let is_traced = self.state.tracer.is_on();
+        loop {
+            let before = responses.taken();
+            let mut other = None;
+            if is_traced || !self.tell(|events, state| other = events.answers(outbox, state, responses)) {
+                other = responses.take();
+            }
+            let events = responses.taken() - before - usize::from(other.is_some());
+            self.state.counters.answered.add(events as u64);
+            let Some(response) = other else { return };
+            self.end_call(outbox, session, &response);
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        let peer = self.state.sessions.peer_of(messages.session());
+        loop {
+            let before = messages.taken();
+            let operations = &mut self.state.operations;
+            let other = messages.take_while(|&Matched { receive, tag, payload }| {
+                operations.leave_short(CallId(receive.0), Envelope::new(peer, tag), payload.as_slice())
+            });
+            let for_futures = messages.taken() - before - usize::from(other.is_some());
+            operations.receives_ended(for_futures);
+            self.state.counters.received.add(for_futures as u64);
+            let Some(other) = other else { return };
+            if self.state.operations.has_callback(CallId(other.receive.0)) {
+                let together = messages.take_behind(other);
+                self.end_together(messages.outbox(), peer, &together);
+            } else {
+                self.end_receive(messages.outbox(), peer, &other);
+            }
+        }
+    }
+
+    #[inline]
+    fn messages(&mut self, outbox: &mut dyn Outbox, messages: &mut MessageBatch<'_>) {
+        self.hand_on(outbox, messages);
+    }
+
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.state.reported += 1;
+        self.end_part(outbox, CallId(send.0), outcome.map_err(SendError::PeerDown));
+    }
+
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
+        self.state.sessions.up(session, peer);
+        self.state.reported += 1;
+    }
+
+    fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        let peer = self.state.sessions.down(session, reason);
+        self.state.counters.peers_lost.increment();
+        self.state.reported += 1;
+        for id in self.state.operations.of_session(session) {
+            match self.state.operations.kind_of(id) {
+                Some(Kind::Call) => self.fail_call(outbox, id, CallError::PeerDown(reason.clone())),
+                // Messages of the same endpoint come through any session to it.
+                Some(Kind::Receive) => match self.state.sessions.find(peer.rank, peer.endpoint) {
+                    Some(other) => self.state.operations.set_session(id, other.session),
+                    None => self.fail_receive(outbox, id, reason),
+                },
+                // The transport reports the ends of sends.
+                Some(Kind::Send) | None => {}
+            }
+        }
+        let is_told = self.tell(|events, state| {
+            events(&mut Context { outbox, state }, Event::PeerDown { peer, reason: reason.clone() });
+        });
+        if !is_told {
+            self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason: reason.clone() });
+        }
+    }
+}
+
+impl Turn<'_, '_> {
+    /// Ends the receives of messages that most likely are for callbacks.
+    fn end_together(&mut self, outbox: &mut dyn Outbox, peer: Peer, messages: &[Matched<'_>]) {
+        let mut rest = messages;
+        while let Some((first, others)) = rest.split_first() {
+            let ended = self.state.operations.end_receive_callbacks(rest);
+            if ended > 0 {
+                let (now, later) = rest.split_at(ended);
+                self.run_callbacks(outbox, peer, now);
+                rest = later;
+            } else {
+                self.end_receive(outbox, peer, first);
+                rest = others;
+            }
+        }
+    }
+
+    /// Runs the callbacks that have just become ready, which are for these messages.
+    fn run_callbacks(&mut self, outbox: &mut dyn Outbox, peer: Peer, messages: &[Matched<'_>]) {
+        self.state.counters.received.add(messages.len() as u64);
+        let mut ready = self.state.operations.take_ready();
+        let mut left = ready.iter_mut().zip(messages);
+        let went_well = self.state.guard_to_the_end(|state| {
+            let mut context = Context { outbox, state };
+            // Only what changes is written again.
+            let mut outcome = Ok(Received { peer, tag: Tag(0), payload: Incoming::Borrowed(&[]) });
+            for (place, message) in &mut left {
+                if let Ok(Received { tag, payload, .. }) = &mut outcome {
+                    (*tag, *payload) = (message.tag, message.payload);
+                }
+                place.run(&mut context, &outcome);
+            }
+        });
+        if !went_well {
+            ready.iter_mut().for_each(|place| place.clear());
+        }
+        self.state.operations.give_ready_back(ready);
+    }
+
+    #[inline]
+    fn serve(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        let service = requests.service();
+        let peer = self.state.sessions.peer_of(requests.session());
+        // The handler is taken out while it runs, so that it can have the rest of the state.
+        if let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) {
+            self.state.guard(|state| handler.requests(outbox, state, peer, requests));
+            if let Some(slot) = self.state.handler_slot(service) {
+                *slot = Some(handler);
+            }
+        } else if let Some(sink) = &mut self.sinks.requests {
+            self.state.guard(|state| sink.requests(outbox, state, peer, requests));
+        } else {
+            let status = if self.state.is_leaving { Status::Leaving } else { Status::UnknownService };
+            requests.for_each(|id, _| outbox.reply(id, status, &[]));
+        }
     }
 }

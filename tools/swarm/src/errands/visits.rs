@@ -116,7 +116,7 @@ fn end_of<T, E: core::fmt::Display>(
 ) -> VisitEnd {
     match result {
         Ok(value) => of_success(value),
-        Err(Failure::NotConnected(_)) => VisitEnd::NotDone,
+        Err(Failure::NotConnected(_) | Failure::Busy) => VisitEnd::NotDone,
         Err(Failure::NoAnswer(farcall::CallError::NotSent(_))) => VisitEnd::NotDone,
         Err(Failure::NoAnswer(_)) => VisitEnd::Unknown,
         Err(Failure::Store(error)) => VisitEnd::Refused(error.to_string()),

@@ -1,20 +1,23 @@
 //! The deadlines of the operations.
 //!
-//! The clock is read once for many operations, and one that begins between two readings does not read it. So a deadline is a timeout
-//! at first, and an instant from the next reading on: the time of the operation counts from that reading, and the operation never
-//! ends early, even if its caller does something else for long before the next poll.
+//! The clock is read once for many operations, and one that begins between two readings does not read it. So
+//! a deadline is a timeout at first, and an instant from the next reading on: the time of the operation
+//! counts from that reading, and the operation never ends early, even if its caller does something else for
+//! long before the next poll.
 //!
-//! Where every poll reads the clock, the slots of operations that began since are remembered, so that one
-//! operation does not cost a look at a thousand slots. Where the clock is read seldom all slots are looked
-//! at, many in a row: to remember each would cost more.
+//! Slots are in groups, and of each group it is remembered whether an operation began there since the last
+//! reading: so a reading looks at few slots where few have begun among many, and at many in a row where many
+//! have.
 //!
-//! Nothing happens when an operation ends. All deadlines are looked through only when the earliest that any can be has passed.
+//! Nothing happens when an operation ends. All deadlines are looked through only when the earliest that any
+//! can be has passed.
 
 use core::time::Duration;
 
 use farcall_base::Instant;
 use farcall_transport::CallId;
 
+use super::OPERATIONS_MAX;
 use super::slot::{Kind, Slot};
 
 /// How long operations may take that have no timeout of their own.
@@ -59,71 +62,52 @@ impl Deadline {
     }
 }
 
-/// How many of the operations that began last are remembered.
-const RECENT_MAX: usize = 1024;
-
-/// More slots than this are not looked at because of a few operations, however seldom the clock is read.
-const SCANNED_SLOTS_MAX: usize = if cfg!(test) { 16 } else { 4096 };
+/// Slots of a group: their deadlines are eight cache lines.
+const GROUP_SLOTS: usize = 64;
 
 /// The deadlines of all slots.
+///
+/// There is one for each slot that can be, in memory that the system provides when it is first written: what
+/// a slot's number indexes needs no check.
 pub struct Deadlines {
     /// By slot; of one that is vacant or done anything.
-    by_slot: Vec<Deadline>,
-    /// How many operations have begun since the clock was read; where they are not remembered, whether any
-    /// has.
-    begun: usize,
-    /// Their slots, the first of them at place 0; later ones take the place of earlier ones. `None` where
-    /// they are not remembered.
-    recent: Option<Box<[u16; RECENT_MAX]>>,
+    by_slot: Box<[u64; OPERATIONS_MAX]>,
     /// By kind.
     usual: [Deadline; 3],
     /// No deadline is earlier than this, but for those that are timeouts.
     earliest: Instant,
     /// No timeout is shorter than this.
     shortest: Deadline,
+    /// By group: whether an operation has begun there since the clock was read.
+    begun: [bool; OPERATIONS_MAX / GROUP_SLOTS],
 }
 
 impl Deadlines {
-    /// No operation has begun. `remembers` says whether those that begin are remembered, as is best where
-    /// every poll reads the clock.
-    pub fn new(timeouts: Timeouts, remembers: bool) -> Self {
+    /// No operation has begun.
+    pub fn new(timeouts: Timeouts) -> Self {
         let (call, message) = (Deadline::after(timeouts.call), Deadline::after(timeouts.message));
+        let by_slot = vec![0; OPERATIONS_MAX].into_boxed_slice();
         let mut deadlines = Self {
-            by_slot: Vec::new(),
-            begun: 0,
-            recent: remembers.then(|| Box::new([0; RECENT_MAX])),
+            by_slot: by_slot.try_into().expect("it has this length"),
             usual: [call, message, message],
             earliest: Instant::NEVER,
             shortest: Deadline::NEVER,
+            begun: [false; OPERATIONS_MAX / GROUP_SLOTS],
         };
         deadlines.forget_timeouts();
         deadlines
     }
 
-    /// There is one more slot, the last one.
-    pub fn add_slot(&mut self) {
-        self.by_slot.push(Deadline::NEVER);
-        if self.by_slot.len() > SCANNED_SLOTS_MAX && self.recent.is_none() {
-            // Those that began before are not in it.
-            self.begun = RECENT_MAX + 1;
-            self.recent = Some(Box::new([0; RECENT_MAX]));
-        }
-    }
-
     /// An operation begins, with a timeout of its own or that of its kind.
     #[inline(always)]
     pub fn begin(&mut self, index: u16, kind: Kind, timeout: Option<Duration>) {
-        match &mut self.recent {
-            None => self.begun = 1,
-            Some(recent) => {
-                recent[self.begun % RECENT_MAX] = index;
-                self.begun += 1;
-            }
-        }
-        self.by_slot[usize::from(index)] = match timeout {
+        let deadline = match timeout {
             None => self.usual[kind as usize],
             Some(timeout) => self.own(timeout),
         };
+        let index = usize::from(index);
+        self.by_slot[index] = deadline.0;
+        self.begun[index / GROUP_SLOTS] = true;
     }
 
     fn own(&mut self, timeout: Duration) -> Deadline {
@@ -132,25 +116,12 @@ impl Deadlines {
         deadline
     }
 
-    /// Whether operations have begun since the clock was read.
-    #[inline]
-    pub fn have_begun(&self) -> bool {
-        self.begun > 0
-    }
-
     /// The clock was read: the time of operations that have begun since the last reading counts from now.
     pub fn count_from(&mut self, now: Instant) {
-        let begun = core::mem::take(&mut self.begun);
-        // A few slots one by one, many in a row: four times as fast.
-        let are_few = begun <= RECENT_MAX.min(self.by_slot.len() / 4);
-        match self.recent.as_ref().filter(|_| are_few) {
-            Some(recent) => {
-                for &index in &recent[..begun] {
-                    let deadline = &mut self.by_slot[usize::from(index)];
-                    *deadline = deadline.counted_from(now);
-                }
+        for (begun, deadlines) in self.begun.iter_mut().zip(self.by_slot.as_chunks_mut::<GROUP_SLOTS>().0) {
+            if core::mem::take(begun) {
+                deadlines.iter_mut().for_each(|deadline| *deadline = Deadline(*deadline).counted_from(now).0);
             }
-            None => self.by_slot.iter_mut().for_each(|deadline| *deadline = deadline.counted_from(now)),
         }
         self.earliest = self.earliest.min(self.shortest.counted_from(now).instant());
         self.forget_timeouts();
@@ -171,8 +142,8 @@ impl Deadlines {
     pub fn expired(&mut self, slots: &[Slot], now: Instant) -> Vec<CallId> {
         let mut expired = Vec::new();
         self.earliest = Instant::NEVER;
-        for (slot, deadline) in slots.iter().zip(&self.by_slot).filter(|(slot, _)| slot.is_pending()) {
-            match deadline.instant() {
+        for (slot, &deadline) in slots.iter().zip(&*self.by_slot).filter(|(slot, _)| slot.is_pending()) {
+            match Deadline(deadline).instant() {
                 passed if passed <= now => expired.push(slot.id),
                 to_come => self.earliest = self.earliest.min(to_come),
             }
@@ -190,7 +161,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::endpoint::slab::{Completion, Done, Slab};
+    use crate::endpoint::completion::AsEvent;
+    use crate::endpoint::future::Done;
+    use crate::endpoint::slab::Slab;
 
     const CALL_NANOS: u64 = 300;
     const MESSAGE_NANOS: u64 = 1000;
@@ -244,9 +217,9 @@ mod tests {
     fn add(slab: &mut Slab, kind: Kind, own: Option<u64>) -> (CallId, u64) {
         let (timeout, session) = (own.map(Duration::from_nanos), SessionId(1));
         let (id, usual) = match kind {
-            Kind::Call => (slab.add_event(session, timeout, 0), CALL_NANOS),
-            Kind::Send => (slab.add_send(timeout, 1, Completion::Nobody), MESSAGE_NANOS),
-            Kind::Receive => (slab.add_receive_event(session, timeout, 8, 0), MESSAGE_NANOS),
+            Kind::Call => (slab.add_call(session, timeout, AsEvent(0)), CALL_NANOS),
+            Kind::Send => (slab.add_send(timeout, 1, AsEvent(0)), MESSAGE_NANOS),
+            Kind::Receive => (slab.add_receive(session, timeout, 8, AsEvent(0)), MESSAGE_NANOS),
         };
         (id.expect("there is room"), own.unwrap_or(usual))
     }
@@ -256,13 +229,12 @@ mod tests {
         #[test]
         fn operations_expire_at_the_first_poll_behind_their_deadline(
             steps in steps(),
-            remembers in any::<bool>(),
         ) {
             let timeouts = Timeouts {
                 call: Duration::from_nanos(CALL_NANOS),
                 message: Duration::from_nanos(MESSAGE_NANOS),
             };
-            let mut slab = Slab::new(Done::new(), timeouts, remembers);
+            let mut slab = Slab::new(Done::new(), timeouts);
             let (mut model, mut now) = (Model::default(), 5);
             for step in steps {
                 match step {
@@ -273,7 +245,7 @@ mod tests {
                     Step::End(number) => {
                         let id = model.0.keys().copied().nth(number % model.0.len().max(1));
                         if let Some(id) = id {
-                            prop_assert!(slab.cancel(CallId(id)).is_some());
+                            prop_assert!(slab.abandon(CallId(id)).is_some());
                             model.0.remove(&id);
                         }
                     }
@@ -294,7 +266,7 @@ mod tests {
                         expired.sort_unstable();
                         prop_assert_eq!(&expired, &model.expired(now), "at {}", now);
                         for id in expired {
-                            prop_assert!(slab.cancel(CallId(id)).is_some());
+                            prop_assert!(slab.abandon(CallId(id)).is_some());
                             model.0.remove(&id);
                         }
                     }

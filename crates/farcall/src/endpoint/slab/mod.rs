@@ -1,11 +1,11 @@
 //! The operations in flight: a slab of slots, each completing exactly once.
 //!
-//! A slot's number and generation together are the number of the operation on the wire, so a late response to an operation that
-//! has ended meets another generation and is dropped.
+//! A slot's number and generation together are the number of the operation on the wire, so a late response to
+//! an operation that has ended meets another generation and is dropped. How operations begin and what is
+//! known of them is here, how they leave the slab in `ends`.
 
 mod deadlines;
-mod receives;
-mod results;
+mod ends;
 mod slot;
 
 use core::time::Duration;
@@ -13,12 +13,11 @@ use core::time::Duration;
 use farcall_base::Instant;
 use farcall_transport::{CallId, Copied, SessionId};
 
-use super::callback::ReceivePlaces;
+use super::completion::{Callback, Completes, OfCall, OfReceive, OfSend, ReceivePlaces, Taker};
+use super::future::Done;
 use deadlines::Deadlines;
 pub use deadlines::Timeouts;
-pub use results::{Done, FETCHED_ONCE, OpHandle};
-use slot::{Attachment, Slot, Stage};
-pub use slot::{Completion, Kind, NO_SESSION};
+pub use slot::{Attachment, Kind, NO_SESSION, Slot, Stage};
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
@@ -37,9 +36,11 @@ pub struct Slab {
     first_vacant: u32,
     /// Operations that were added, by kind.
     added: [u64; 3],
-    deadlines: Deadlines,
     /// Operations that have ended, by kind.
     ended: [u64; 3],
+    /// Operations that were added when the clock was last read, by kind.
+    added_when_read: [u64; 3],
+    deadlines: Deadlines,
     /// Those in a stage that is done.
     done: Done,
     /// By slot.
@@ -53,13 +54,14 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// No operation is in flight. `remembers` as of [`Deadlines::new`].
-    pub fn new(done: Done, timeouts: Timeouts, remembers: bool) -> Self {
+    /// No operation is in flight.
+    pub fn new(done: Done, timeouts: Timeouts) -> Self {
         Self {
             slots: Vec::new(),
             first_vacant: NO_SLOT,
             added: [0; 3],
-            deadlines: Deadlines::new(timeouts, remembers),
+            added_when_read: [0; 3],
+            deadlines: Deadlines::new(timeouts),
             ended: [0; 3],
             done,
             attachments: Vec::new(),
@@ -84,18 +86,20 @@ impl Slab {
     /// Whether operations were added since the last reading of the clock.
     #[inline]
     pub fn were_added(&self) -> bool {
-        self.deadlines.have_begun()
+        self.added != self.added_when_read
     }
 
     /// The clock was read: the time of operations that were added since the last reading counts from now.
     #[inline]
     pub fn clock_was_read(&mut self, now: Instant) {
-        if self.deadlines.have_begun() {
+        if self.were_added() {
+            self.added_when_read = self.added;
             self.deadlines.count_from(now);
         }
     }
 
-    /// No deadline is earlier than this, but for those of operations that were added since the last reading of the clock.
+    /// No deadline is earlier than this, but for those of operations that were added since the last reading
+    /// of the clock.
     #[inline]
     pub fn earliest_deadline(&self) -> Instant {
         self.deadlines.earliest()
@@ -113,7 +117,7 @@ impl Slab {
     }
 
     /// The number that the next operation will have; `None` when the slab is full.
-    #[inline(always)]
+    #[inline]
     pub fn next_id(&mut self) -> Option<CallId> {
         // No slot has the number that stands for none: one comparison.
         match self.slots.get(self.first_vacant as usize) {
@@ -122,70 +126,77 @@ impl Slab {
         }
     }
 
-    /// Adds a call that becomes an event; `None` when the slab is full.
-    #[inline(always)]
-    pub fn add_event(&mut self, session: SessionId, timeout: Option<Duration>, token: u64) -> Option<CallId> {
-        let (_, slot) = self.occupy((Kind::Call, Stage::PendingEvent), session, timeout)?;
-        slot.token = token;
-        Some(slot.id)
-    }
-
-    /// Adds a call with a callback or for a future; `None` when the slab is full.
+    /// Adds a call; `None` when the slab is full.
     #[inline]
-    pub fn add(
+    pub fn add_call(
         &mut self,
         session: SessionId,
         timeout: Option<Duration>,
-        completion: Completion,
+        taker: impl Taker<OfCall>,
     ) -> Option<CallId> {
-        let (index, _) = self.occupy((Kind::Call, Stage::Pending), session, timeout)?;
-        Some(self.attach(index, completion))
+        self.add(session, timeout, taker, |_| {})
     }
 
     /// Adds a send of this many parts; `None` when the slab is full.
-    #[inline]
     pub fn add_send(
         &mut self,
         timeout: Option<Duration>,
         parts: u32,
-        completion: Completion,
+        taker: impl Taker<OfSend>,
     ) -> Option<CallId> {
-        let (index, slot) = self.occupy((Kind::Send, Stage::Pending), NO_SESSION, timeout)?;
-        slot.parts = parts;
-        Some(self.attach(index, completion))
+        self.add(NO_SESSION, timeout, taker, |slot| slot.parts = parts)
     }
 
-    /// Says how an operation that was just added completes, of which it is known only that it is pending.
+    /// Adds a receive of at most this many bytes; `None` when the slab is full. One with a callback is better
+    /// added by [`Slab::add_receive_callback`].
     #[inline]
-    fn attach(&mut self, index: u16, completion: Completion) -> CallId {
-        let slot = &mut self.slots[usize::from(index)];
-        match completion {
-            Completion::Event(token) => {
-                slot.stage = Stage::PendingEvent;
-                slot.token = token;
-            }
-            Completion::Future(None) => slot.stage = Stage::PendingFuture,
-            other => {
-                self.attachments[usize::from(index)] = Attachment::Completion(other);
-            }
-        }
-        slot.id
+    pub fn add_receive(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+        bytes_max: u32,
+        taker: impl Taker<OfReceive>,
+    ) -> Option<CallId> {
+        self.add(session, timeout, taker, |slot| slot.bytes_max = bytes_max)
+    }
+
+    /// Adds a receive with a callback that is made where it stays, of at most this many bytes. A slot is
+    /// vacant: see [`Slab::next_id`], which is its number.
+    #[inline]
+    pub fn add_receive_callback(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+        bytes_max: u32,
+        callback: impl FnOnce() -> Callback<OfReceive>,
+    ) {
+        let stage = Stage::PendingReceiveCallback;
+        let (index, slot) = self.occupy_vacant((Kind::Receive, stage), session, timeout);
+        slot.bytes_max = bytes_max;
+        self.receive_callbacks[usize::from(index)].put(callback);
     }
 
     #[inline(always)]
-    fn occupy(
+    fn add<O: Completes>(
         &mut self,
-        (kind, stage): (Kind, Stage),
         session: SessionId,
         timeout: Option<Duration>,
-    ) -> Option<(u16, &mut Slot)> {
+        taker: impl Taker<O>,
+        describe: impl FnOnce(&mut Slot),
+    ) -> Option<CallId> {
         if self.first_vacant == NO_SLOT {
             self.grow()?;
         }
-        Some(self.occupy_vacant((kind, stage), session, timeout))
+        let (index, slot) = self.occupy_vacant((O::KIND, taker.stage()), session, timeout);
+        describe(slot);
+        let id = slot.id;
+        if let Some(attachment) = taker.occupy(slot) {
+            self.attachments[usize::from(index)] = attachment;
+        }
+        Some(id)
     }
 
-    /// As [`Slab::occupy`] where a slot is vacant.
+    /// The slot that is vacant first begins an operation.
     #[inline(always)]
     fn occupy_vacant(
         &mut self,
@@ -207,50 +218,11 @@ impl Slab {
     fn grow(&mut self) -> Option<()> {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot::vacant(index, self.first_vacant));
-        self.deadlines.add_slot();
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(Box::default());
         self.copies.push(None);
         self.first_vacant = u32::from(index);
         Some(())
-    }
-
-    /// Ends a call that becomes an event, and gives its token; `None` for all others, which [`Slab::end`] knows.
-    #[inline]
-    pub fn end_posted_call(&mut self, call: CallId, session: SessionId) -> Option<u64> {
-        let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
-        let is_it = slot.id == call && slot.session == session && slot.kind == Kind::Call;
-        if !is_it || slot.stage != Stage::PendingEvent {
-            return None;
-        }
-        slot.vacate(&mut self.first_vacant);
-        let token = slot.token;
-        self.note_ends(Kind::Call, 1);
-        Some(token)
-    }
-
-    /// Ends a call for whatever reason and says how to complete it; `None` when it has ended already or is not
-    /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
-    #[inline]
-    pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
-        let slot = self.pending(call)?;
-        (slot.session == session && slot.kind == Kind::Call).then(|| self.remove_pending(call))
-    }
-
-    /// Ends an operation whatever its session; gives the session too.
-    pub fn cancel(&mut self, id: CallId) -> Option<(SessionId, Completion)> {
-        let session = self.pending(id)?.session;
-        Some((session, self.remove_pending(id)))
-    }
-
-    /// Takes an operation back that was just added and could not begin.
-    #[cold]
-    pub fn take_back(&mut self, id: CallId, kind: Kind) {
-        if matches!(self.cancel(id), Some((_, Completion::Future(_)))) {
-            self.abandon(id);
-        }
-        self.added[kind as usize] -= 1;
-        self.ended[kind as usize] -= 1;
     }
 
     /// The session of an operation in flight.
@@ -286,45 +258,5 @@ impl Slab {
     fn pending(&self, id: CallId) -> Option<&Slot> {
         let slot = self.slots.get(usize::from(id.0 as u16))?;
         (slot.id == id && slot.is_pending()).then_some(slot)
-    }
-
-    #[inline(always)]
-    fn note_ends(&mut self, kind: Kind, operations: usize) {
-        self.ended[kind as usize] += operations as u64;
-    }
-
-    #[inline]
-    fn remove_pending(&mut self, id: CallId) -> Completion {
-        let index = id.0 as u16;
-        let slot = &mut self.slots[usize::from(index)];
-        self.ended[slot.kind as usize] += 1;
-        match slot.stage {
-            Stage::PendingEvent => {
-                slot.vacate(&mut self.first_vacant);
-                let token = slot.token;
-                Completion::Event(token)
-            }
-            Stage::PendingFuture => Completion::Future(None),
-            Stage::PendingReceiveCallback => {
-                slot.vacate(&mut self.first_vacant);
-                let callback = self.receive_callbacks[usize::from(index)].take();
-                Completion::Received(callback.expect("it is there until the receive ends"))
-            }
-            _ => self.detach(index),
-        }
-    }
-
-    fn detach(&mut self, index: u16) -> Completion {
-        let Attachment::Completion(completion) = self.take_attachment(index) else {
-            unreachable!("pending slots have a completion")
-        };
-        if !matches!(completion, Completion::Future(_)) {
-            self.slots[usize::from(index)].vacate(&mut self.first_vacant);
-        }
-        completion
-    }
-
-    fn take_attachment(&mut self, index: u16) -> Attachment {
-        core::mem::replace(&mut self.attachments[usize::from(index)], Attachment::Nothing)
     }
 }

@@ -2,29 +2,11 @@
 
 use core::task::Waker;
 
-use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+use farcall_transport::{CallId, SessionId, Short, Tag};
 
-use crate::endpoint::callback::{CallCallback, ReceiveCallback, SendCallback};
-use crate::endpoint::label::Label;
-use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
-use crate::endpoint::outcome::CallError;
+use crate::endpoint::completion::{Callback, Completes, Completion, Ended, OfCall, OfReceive, OfSend};
+use crate::endpoint::message::Envelope;
 use crate::endpoint::sessions::Peer;
-
-/// What happens when an operation completes.
-pub enum Completion {
-    /// A future waits for it; its waker, once it has been polled.
-    Future(Option<Waker>),
-    /// The callback of a call gets it.
-    Callback(CallCallback),
-    /// The callback of a send gets it.
-    Sent(SendCallback),
-    /// The callback of a receive gets it.
-    Received(ReceiveCallback),
-    /// It becomes an event with this token.
-    Event(u64),
-    /// Its future was dropped, or there never was one.
-    Nobody,
-}
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +19,9 @@ pub enum Kind {
 /// The session of operations that do not end with any.
 pub const NO_SESSION: SessionId = SessionId(u32::MAX);
 
-/// The stage of a slot. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
-/// done. Those that are pending come first, and of them that of posted calls: as zero it costs them nothing.
+/// The stage of a slot. Vacant → one of those that are pending → Vacant; with a future, before that one of
+/// those that are done. Those that are pending come first, and of them that of posted calls: as zero it costs
+/// them nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Stage {
     /// The operation becomes an event; nothing is attached.
@@ -61,10 +44,26 @@ pub enum Stage {
 /// What a slot holds apart from its numbers. Most operations never touch it.
 pub enum Attachment {
     Nothing,
-    Completion(Completion),
-    Result(Result<Kept, CallError>),
-    Sent(Result<(), SendError>),
-    Received(Result<KeptMessage, ReceiveError>),
+    /// A future that was polled waits for the end.
+    Waker(Waker),
+    Call(Callback<OfCall>),
+    Send(Callback<OfSend>),
+    Receive(Callback<OfReceive>),
+    /// The end has no taker.
+    Nobody,
+    /// The end, for the future.
+    Ended(Ended),
+}
+
+impl Attachment {
+    /// How an operation in flight completes that has this attached.
+    pub fn into_completion<O: Completes>(self) -> Completion<O> {
+        match self {
+            Self::Waker(waker) => Completion::Future(Some(waker)),
+            Self::Nobody => Completion::Nobody,
+            other => Completion::Callback(O::callback(other).expect("a callback takes the end of its kind")),
+        }
+    }
 }
 
 /// One cache line.
@@ -72,7 +71,8 @@ pub enum Attachment {
 pub struct Slot {
     pub stage: Stage,
     pub kind: Kind,
-    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower.
+    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the
+    /// lower.
     pub id: CallId,
     pub session: SessionId,
     /// Of a receive: the most bytes that it takes.
@@ -86,7 +86,7 @@ pub struct Slot {
     /// A short message that was received.
     pub short: Short,
     /// The sender of the message that was received, and its tag.
-    pub label: Label,
+    pub envelope: Envelope,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -104,7 +104,7 @@ impl Slot {
             next_vacant,
             token: 0,
             short: Short::default(),
-            label: Label::new(Peer { session: NO_SESSION, rank: 0, endpoint: 0 }, Tag(0)),
+            envelope: Envelope::new(Peer { session: NO_SESSION, rank: 0, endpoint: 0 }, Tag(0)),
         }
     }
 
@@ -114,7 +114,7 @@ impl Slot {
     }
 
     /// Whether this is the receive of that number, in that stage, and takes this many bytes.
-    #[inline(always)]
+    #[inline]
     pub fn takes(&self, receive: CallId, stage: Stage, bytes: usize) -> bool {
         self.stage == stage && self.id == receive && bytes <= self.bytes_max as usize
     }

@@ -4,13 +4,9 @@ use farcall_transport::{
     Arrived, CallId, DownReason, Incoming, Kept, Matched, MessageBatch, MessageId, Outbox, Tag,
 };
 
-use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
-use crate::endpoint::context::Context;
-use crate::endpoint::event::{Event, StoredEvent};
-use crate::endpoint::label::Label;
+use super::outcome::{Cancellation, Envelope, KeptMessage, ReceiveError, Received, SendError};
+use crate::endpoint::completion::{OfReceive, OfSend};
 use crate::endpoint::sessions::Peer;
-use crate::endpoint::slab::Completion;
-use crate::endpoint::state::State;
 use crate::endpoint::turn::Turn;
 
 impl Turn<'_, '_> {
@@ -23,14 +19,10 @@ impl Turn<'_, '_> {
         if self.sinks.events.is_some()
             && let Some(token) = self.state.operations.end_event(id, bytes.len())
         {
-            let outcome = &Ok(Received { peer, tag, payload });
-            self.tell(|events, state| {
-                events(&mut Context { outbox, state }, Event::Received { token, outcome });
-            });
-            return;
+            return self.report::<OfReceive>(outbox, token, &Ok(Received { peer, tag, payload }));
         }
         if let Incoming::Borrowed(bytes) = payload
-            && self.state.leave_copy(id, peer, tag, bytes)
+            && self.state.leave_copy(id, Envelope::new(peer, tag), bytes)
         {
             return;
         }
@@ -46,48 +38,18 @@ impl Turn<'_, '_> {
         payload: &Incoming<'_>,
     ) {
         let Some(room) = self.state.operations.bytes_max_of_receive(id) else { return };
-        let Some((_, how)) = self.state.operations.cancel(id) else { return };
+        let Some((_, completion)) = self.state.operations.end(id) else { return };
         let bytes = payload.as_slice().len();
         if bytes > room as usize {
             let error = truncated(peer, tag, bytes, room);
-            return self.complete_receive(outbox, id, how, &Err(error));
+            return self.complete::<OfReceive>(outbox, id, completion, &Err(error));
         }
-        self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload: *payload }));
+        let received = Received { peer, tag, payload: *payload };
+        self.complete::<OfReceive>(outbox, id, completion, &Ok(received));
     }
 
-    fn complete_receive(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        id: CallId,
-        how: Completion,
-        outcome: &ReceiveOutcome<'_>,
-    ) {
-        match how {
-            Completion::Received(callback) => {
-                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
-            }
-            Completion::Event(token) => {
-                let is_told = self.tell(|events, state| {
-                    events(&mut Context { outbox, state }, Event::Received { token, outcome });
-                });
-                if !is_told {
-                    let outcome = keep_outcome(self.state, outcome);
-                    self.state.stored_events.push_back(StoredEvent::Received { token, outcome });
-                }
-            }
-            Completion::Future(waker) => {
-                let result = keep_outcome(self.state, outcome);
-                self.state.operations.leave_received(id, result);
-                self.state.wake(waker);
-            }
-            Completion::Nobody => {}
-            Completion::Callback(_) | Completion::Sent(_) => {
-                unreachable!("a receive has a receive's callback")
-            }
-        }
-    }
-
-    /// Messages came, and no receive waits for any. Those behind one whose handler has asked for a message are left.
+    /// Messages came, and no receive waits for any. Those behind one whose handler has asked for a message
+    /// are left.
     #[inline]
     pub fn hand_on(&mut self, outbox: &mut dyn Outbox, batch: &mut MessageBatch<'_>) {
         let peer = self.state.sessions.peer_of(batch.session());
@@ -114,27 +76,8 @@ impl Turn<'_, '_> {
     }
 
     fn complete_send(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
-        let Some((_, how)) = self.state.operations.cancel(id) else { return };
-        match how {
-            Completion::Sent(callback) => {
-                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
-            }
-            Completion::Event(token) => {
-                let mut outcome = Some(outcome);
-                self.tell(|events, state| {
-                    let outcome = outcome.take().expect("it is given once");
-                    events(&mut Context { outbox, state }, Event::Sent { token, outcome });
-                });
-                if let Some(outcome) = outcome {
-                    self.state.stored_events.push_back(StoredEvent::Sent { token, outcome });
-                }
-            }
-            Completion::Future(waker) => {
-                self.state.operations.leave_sent(id, outcome);
-                self.state.wake(waker);
-            }
-            Completion::Nobody => {}
-            Completion::Callback(_) | Completion::Received(_) => unreachable!("a send has a send's callback"),
+        if let Some((_, completion)) = self.state.operations.end(id) {
+            self.complete::<OfSend>(outbox, id, completion, &outcome);
         }
     }
 
@@ -163,9 +106,9 @@ impl Turn<'_, '_> {
 
     fn withdraw(&mut self, outbox: &mut dyn Outbox, id: CallId, error: ReceiveError) {
         if outbox.cancel_receive(MessageId(id.0))
-            && let Some((_, how)) = self.state.operations.cancel(id)
+            && let Some((_, completion)) = self.state.operations.end(id)
         {
-            self.complete_receive(outbox, id, how, &Err(error));
+            self.complete::<OfReceive>(outbox, id, completion, &Err(error));
         }
     }
 
@@ -185,28 +128,18 @@ impl Turn<'_, '_> {
 }
 
 /// What a receive has come to that was given its message when it was posted.
-pub fn outcome_of(label: Label, room: u32, arrived: Arrived<'_>) -> Result<KeptMessage, ReceiveError> {
+pub fn outcome_of(envelope: Envelope, room: u32, arrived: Arrived<'_>) -> Result<KeptMessage, ReceiveError> {
     let payload = match arrived {
         Arrived::Kept(payload) => payload,
         Arrived::InPlace(message) => Kept::from(&Incoming::Borrowed(message)),
     };
     let bytes = payload.len();
     if bytes > room as usize {
-        return Err(truncated(label.peer(), label.tag(), bytes, room));
+        return Err(truncated(envelope.peer(), envelope.tag(), bytes, room));
     }
-    Ok(KeptMessage { label, payload })
+    Ok(KeptMessage { envelope, payload })
 }
 
-#[cold]
 fn truncated(peer: Peer, tag: Tag, bytes: usize, room: u32) -> ReceiveError {
     ReceiveError::Truncated { peer, tag, bytes, bytes_max: room as usize }
-}
-
-fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptMessage, ReceiveError> {
-    match outcome {
-        Ok(Received { peer, tag, payload }) => {
-            Ok(KeptMessage { label: Label::new(*peer, *tag), payload: state.keep(payload) })
-        }
-        Err(error) => Err(error.clone()),
-    }
 }

@@ -1,9 +1,12 @@
-//! What a handler gets: the request to read and the reply to make.
+//! What a handler gets: the request to read, and the reply to make, now or later.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, Status, Submission};
 
 use super::context::Context;
-use super::deferred::Deferred;
 use super::sessions::Peer;
 
 /// A request, read where it arrived.
@@ -36,7 +39,7 @@ impl<'a> Request<'a> {
         self.payload.as_slice()
     }
 
-    /// The bytes as memory of one's own; a large payload that lies in the peer's memory is not copied.
+    /// The bytes as owned memory; a large payload that lies in the peer's memory is not copied.
     pub fn take(self) -> Payload {
         self.payload.take()
     }
@@ -97,7 +100,7 @@ impl Drop for Reply<'_> {
 }
 
 /// Answers a request with bytes that are copied, or with memory that is given away.
-#[inline(always)]
+#[inline]
 pub(super) fn reply(outbox: &mut dyn Outbox, request: RequestId, status: Status, payload: Outgoing<'_>) {
     match payload.into_slice() {
         Ok(bytes) => outbox.reply(request, status, bytes),
@@ -109,4 +112,66 @@ pub(super) fn reply(outbox: &mut dyn Outbox, request: RequestId, status: Status,
 fn reply_owned(outbox: &mut dyn Outbox, request: RequestId, status: Status, payload: Owned) {
     // What becomes of an answer is for the caller to find out.
     _ = outbox.submit_owned(Submission::Reply { request, status }, payload);
+}
+
+/// The duty to answer a request later, with `Endpoint::reply` or `Context::reply`.
+///
+/// It can be kept anywhere and moved between threads. Dropping it tells the caller that there will be no
+/// answer.
+pub struct Deferred {
+    request: RequestId,
+    /// Where to report the drop; `None` once the duty is fulfilled.
+    dropped: Option<Arc<DroppedRequests>>,
+}
+
+impl Deferred {
+    pub(super) fn new(request: RequestId, dropped: Arc<DroppedRequests>) -> Self {
+        Self { request, dropped: Some(dropped) }
+    }
+
+    /// Fulfils the duty: the request is about to be answered.
+    pub(super) fn fulfil(mut self) -> RequestId {
+        self.dropped = None;
+        self.request
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        if let Some(dropped) = &self.dropped {
+            dropped.push(self.request);
+        }
+    }
+}
+
+impl fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Deferred({:?})", self.request)
+    }
+}
+
+/// Requests whose duty was dropped; the endpoint answers them at its next poll.
+#[derive(Default)]
+pub struct DroppedRequests {
+    any: AtomicBool,
+    requests: Mutex<Vec<RequestId>>,
+}
+
+impl DroppedRequests {
+    fn push(&self, request: RequestId) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether there may be some; one load.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// The requests dropped since the last time.
+    pub fn take(&self) -> Vec<RequestId> {
+        self.any.swap(false, Ordering::Acquire);
+        core::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }

@@ -1,12 +1,11 @@
-//! How sends and receives end.
+//! What sends and receives come to: messages, and the reasons why there are none.
 
 use core::fmt;
 use core::ops::Deref;
 
-use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, Tag};
+use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, SessionId, Tag};
 
 use crate::endpoint::Endpoint;
-use crate::endpoint::label::Label;
 use crate::endpoint::sessions::Peer;
 
 /// A receive's end: a message, or the one reason why there is none.
@@ -47,10 +46,48 @@ impl Deref for Received<'_> {
     }
 }
 
+/// The sender of a message, and its tag.
+///
+/// They are held as two words, which travel in registers from the slot to the future: the four numbers would
+/// be stored and loaded again at each step.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope {
+    /// The peer's session, and its rank in the upper half.
+    session_and_rank: u64,
+    /// The peer's endpoint, and the tag in the upper half.
+    endpoint_and_tag: u64,
+}
+
+impl Envelope {
+    /// The envelope of a message from `peer`.
+    #[inline]
+    pub const fn new(peer: Peer, tag: Tag) -> Self {
+        let Peer { session, rank, endpoint } = peer;
+        Self {
+            session_and_rank: session.0 as u64 | (rank as u64) << 32,
+            endpoint_and_tag: endpoint as u64 | (tag.0 as u64) << 32,
+        }
+    }
+
+    /// The sender.
+    pub const fn peer(self) -> Peer {
+        Peer {
+            session: SessionId(self.session_and_rank as u32),
+            rank: (self.session_and_rank >> 32) as u32,
+            endpoint: self.endpoint_and_tag as u32,
+        }
+    }
+
+    /// Its tag.
+    pub const fn tag(self) -> Tag {
+        Tag((self.endpoint_and_tag >> 32) as u32)
+    }
+}
+
 /// A message that the endpoint keeps for the receive that will ask for it.
 #[derive(Debug)]
 pub struct KeptMessage {
-    pub(in crate::endpoint) label: Label,
+    pub(in crate::endpoint) envelope: Envelope,
     pub(in crate::endpoint) payload: Kept,
 }
 
@@ -58,13 +95,13 @@ impl KeptMessage {
     /// The message as callbacks and events get it.
     #[inline]
     pub(in crate::endpoint) fn received(&self) -> Received<'_> {
-        Received { peer: self.label.peer(), tag: self.label.tag(), payload: self.payload.as_incoming() }
+        Received { peer: self.envelope.peer(), tag: self.envelope.tag(), payload: self.payload.as_incoming() }
     }
 }
 
 /// A message that a future has received, kept until it is dropped.
 pub struct Message<'e> {
-    label: Label,
+    envelope: Envelope,
     /// Empty once it was taken.
     payload: Kept,
     endpoint: &'e Endpoint,
@@ -73,17 +110,17 @@ pub struct Message<'e> {
 impl<'e> Message<'e> {
     #[inline]
     pub(super) fn new(message: KeptMessage, endpoint: &'e Endpoint) -> Self {
-        Self { label: message.label, payload: message.payload, endpoint }
+        Self { envelope: message.envelope, payload: message.payload, endpoint }
     }
 
     /// The sender.
     pub fn peer(&self) -> Peer {
-        self.label.peer()
+        self.envelope.peer()
     }
 
     /// Its tag.
     pub fn tag(&self) -> Tag {
-        self.label.tag()
+        self.envelope.tag()
     }
 
     /// The message as an owned buffer, independent of the endpoint.
@@ -181,4 +218,18 @@ pub enum Cancellation {
     TooLate,
     /// The operation had completed before.
     Over,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_says_what_it_was_made_of() {
+        for number in [0, 1, u32::MAX] {
+            let peer = Peer { session: SessionId(number), rank: !number, endpoint: number ^ 5 };
+            let envelope = Envelope::new(peer, Tag(!number ^ 9));
+            assert_eq!((envelope.peer(), envelope.tag()), (peer, Tag(!number ^ 9)));
+        }
+    }
 }
