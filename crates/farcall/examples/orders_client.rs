@@ -7,7 +7,7 @@ use farcall::{Balance, Node, Service};
 /// Answers with what it is sent.
 const ECHO: Service = Service(1);
 
-/// Calls the service 100 times a second until it is ended.
+/// Three calls, to whichever servers are there.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "ring+shm".into());
     let node = Node::open()?;

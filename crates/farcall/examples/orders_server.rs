@@ -10,6 +10,7 @@ use farcall::{Node, Service};
 /// Answers with what it is sent.
 const ECHO: Service = Service(1);
 
+/// Serves until the process is ended.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "ring+shm".into());
     let node = Node::open()?;
