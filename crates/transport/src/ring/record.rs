@@ -374,10 +374,15 @@ impl<D: LaneDriver> Session<D> {
         }
         self.publish(shared);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
+        let room = bytes_max.max(bytes_min);
+        if let Some(offset) = self.tx.producer.reserve_at_once(room as u64) {
+            self.open(offset, room, shared);
+            return true;
+        }
         loop {
             match self.tx.producer.reserve(bytes_min as u64) {
                 Reservation::At { offset, bytes } => {
-                    self.open(offset, bytes.min(bytes_max.max(bytes_min)), shared);
+                    self.open(offset, bytes.min(room), shared);
                     return true;
                 }
                 Reservation::WrapAt { offset } => self.wrap(offset, shared),

@@ -1,8 +1,9 @@
 //! The verbs that the seam promises, and what becomes of a payload: inside a record when it is short, as a
 //! block when it is long, and into a queue when there is no room.
 //!
-//! Each verb has one fast branch in front: a payload that goes into a record, nothing that must leave before
-//! it, and room. All else is `submit`, or `submit_message` for tagged messages, which have a window and a
+//! Each verb has one fast branch in front: a brief payload, an open record with room for it, and nothing that
+//! must leave before it. It makes no call, so that it keeps no registers. What is behind it in the verb tries
+//! another record; all else is `submit`, or `submit_message` for tagged messages, which have a window and a
 //! queue of their own.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
@@ -24,14 +25,14 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     fn call(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted {
         let Some(slot) = self.slot_of(to) else { return Submitted::DOWN };
         let session = &mut self.sessions[slot];
-        let message = request(call, service);
         if session.unanswered_calls.get() < session.calls_max
-            && session.write(message, payload, &mut self.shared)
+            && session.tx.may_append(payload)
+            && session.tx.put_brief(request(call, service).inline_header(payload.len()), payload)
         {
             session.unanswered_calls.add(1);
             return Submitted::Sent;
         }
-        self.submit_call(slot, message, Outgoing::Slice(payload))
+        self.call_bytes(slot, call, service, payload)
     }
 
     #[inline]
@@ -39,10 +40,13 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];
         session.unanswered_requests -= 1;
-        if session.write(response(request, status), payload, &mut self.shared) {
-            return self.shared.tracer.mark_reply(request);
+        if session.tx.may_append(payload)
+            && !self.shared.tracer.is_on()
+            && session.tx.put_brief(response(request, status).inline_header(payload.len()), payload)
+        {
+            return;
         }
-        self.submit_reply(slot, request, status, Outgoing::Slice(payload));
+        self.reply_bytes(slot, request.token as u32, status, payload);
     }
 
     #[inline]
@@ -50,7 +54,6 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let Some(slot) = self.slot_of(to) else { return Submitted::DOWN };
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
-        // This makes no call, so that there are no registers to be kept.
         if session.tx.messages.may_send(counted)
             && payload.len() <= session.tx.message_inline_bytes
             && !self.shared.tracer.is_on()
@@ -59,7 +62,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
             session.tx.messages.send(counted);
             return Submitted::Sent;
         }
-        self.submit_bytes(slot, send, tag, payload)
+        self.send_bytes(slot, send, tag, payload)
     }
 
     fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted {
@@ -148,6 +151,33 @@ fn response(request: RequestId, status: Status) -> Message {
 }
 
 impl<D: LaneDriver> Ring<D> {
+    /// Sends a request that is not brief, or the first in its record; or lets it wait.
+    #[inline(never)]
+    fn call_bytes(&mut self, slot: usize, call: CallId, service: Service, payload: &[u8]) -> Submitted {
+        let session = &mut self.sessions[slot];
+        let message = request(call, service);
+        if session.unanswered_calls.get() < session.calls_max
+            && session.tx.may_append(payload)
+            && session.publish_or_append(message.inline_header(payload.len()), payload, &mut self.shared)
+        {
+            session.unanswered_calls.add(1);
+            return Submitted::Sent;
+        }
+        self.submit_call(slot, message, Outgoing::Slice(payload))
+    }
+
+    /// Sends a response that is not brief, is traced, or is the first in its record; or lets it wait.
+    #[inline(never)]
+    fn reply_bytes(&mut self, slot: usize, call: u32, status: Status, payload: &[u8]) {
+        let session = &mut self.sessions[slot];
+        let request = RequestId { session: session.id, token: u64::from(call) };
+        let header = response(request, status).inline_header(payload.len());
+        if session.tx.may_append(payload) && session.publish_or_append(header, payload, &mut self.shared) {
+            return self.shared.tracer.mark_reply(request);
+        }
+        self.submit_reply(slot, request, status, Outgoing::Slice(payload));
+    }
+
     /// Sends a request, or lets it wait, if it is within the limits.
     #[cold]
     fn submit_call(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
@@ -197,7 +227,7 @@ impl<D: LaneDriver> Ring<D> {
 
     /// Sends a tagged message that is not brief, or the first in its record; or lets it wait.
     #[inline(never)]
-    fn submit_bytes(&mut self, slot: usize, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+    fn send_bytes(&mut self, slot: usize, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
         if session.tx.messages.may_send(counted)
@@ -294,17 +324,6 @@ impl<D: LaneDriver> Ring<D> {
 }
 
 impl<D: LaneDriver> Session<D> {
-    /// Writes a call or a response into a record, unless it is too long, others wait, or there is no room.
-    /// Always inlined, so that the header becomes a word where its kind is known.
-    #[inline(always)]
-    fn write(&mut self, message: Message, payload: &[u8], shared: &mut Shared<D>) -> bool {
-        if !self.tx.may_append(payload) {
-            return false;
-        }
-        let header = message.inline_header(payload.len());
-        self.tx.put_brief(header, payload) || self.publish_or_append(header, payload, shared)
-    }
-
     /// Puts a message into a record; gives the payload back when there is no room.
     fn transmit<'p>(
         &mut self,
