@@ -1,7 +1,7 @@
 //! The declarations of `ffi.rs` against UCX's own headers, where these and a C compiler are installed.
 
 #[path = "../src/ffi.rs"]
-#[allow(dead_code, missing_docs, reason = "only layouts are looked at here")]
+#[allow(dead_code, reason = "only layouts are looked at here")]
 mod ffi;
 
 use core::mem::{offset_of, size_of};
