@@ -356,8 +356,23 @@ fn begin_owned(
 }
 
 /// How far a send of this many bytes came. Given the session alone: a peer would be in memory.
-#[inline(always)]
+#[inline]
 fn begun(state: &State, session: SessionId, submitted: Submitted, bytes: usize) -> Result<Begun, SendError> {
+    if matches!(submitted, Submitted::Sent) {
+        Ok(Begun::Done)
+    } else {
+        begun_otherwise(state, session, submitted, bytes)
+    }
+}
+
+/// Out of line, so that what most sends come to is a single comparison.
+#[cold]
+fn begun_otherwise(
+    state: &State,
+    session: SessionId,
+    submitted: Submitted,
+    bytes: usize,
+) -> Result<Begun, SendError> {
     match submitted {
         Submitted::Sent => Ok(Begun::Done),
         Submitted::Queued => {
@@ -418,7 +433,6 @@ fn begin_many(
     }
 }
 
-#[cold]
 fn not_sent(state: &State, session: SessionId, refused: Refused, bytes: usize) -> SendError {
     match (refused.of_message(bytes), state.sessions.reason_of(session)) {
         (SendRefused::Down, Some(reason)) => SendError::PeerDown(reason.clone()),
