@@ -171,8 +171,10 @@ impl<D: LaneDriver> Ring<D> {
     fn reply_bytes(&mut self, slot: usize, call: u32, status: Status, payload: &[u8]) {
         let session = &mut self.sessions[slot];
         let request = RequestId { session: session.id, token: u64::from(call) };
-        let header = response(request, status).inline_header(payload.len());
-        if session.tx.may_append(payload) && session.publish_or_append(header, payload, &mut self.shared) {
+        let message = response(request, status);
+        if session.tx.may_append(payload)
+            && session.publish_or_append(message.inline_header(payload.len()), payload, &mut self.shared)
+        {
             return self.shared.tracer.mark_reply(request);
         }
         self.submit_reply(slot, request, status, Outgoing::Slice(payload));
