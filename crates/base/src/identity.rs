@@ -26,3 +26,17 @@ impl Identity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_counts_in_a_world_that_has_it() {
+        let peer = |rank| Identity { incarnation: 7, rank, endpoint: 1 };
+        assert_eq!(peer(3).in_world_of(4), Some(peer(3)));
+        assert_eq!(peer(4).in_world_of(4), None, "no such rank");
+        assert_eq!(peer(NO_RANK).in_world_of(4), Some(peer(NO_RANK)), "it claims none");
+        assert_eq!(peer(3).in_world_of(0), Some(peer(NO_RANK)), "no world, no rank");
+    }
+}

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use farcall_base::Identity;
@@ -16,7 +16,7 @@ use farcall_sim::Host;
 
 use crate::bootstrap::{
     BarrierError, Bootstrap, BootstrapError, CompareError, HostPort, JOIN_WITHIN, NamesPlace, PublishError,
-    REGISTRY_DEFAULT,
+    REGISTRY_DEFAULT, Rendezvous,
 };
 use crate::connect::Directions;
 use crate::endpoint::{Endpoint, EndpointCounters, Idler};
@@ -111,6 +111,11 @@ impl Node {
     /// The simulated host that this node is on; `None` when it is a process.
     pub fn host(&self) -> Option<&Host> {
         self.host.as_ref()
+    }
+
+    /// Where processes of this machine reach the registry that this one serves; `None` if it serves none.
+    pub fn registry_address(&self) -> Option<SocketAddr> {
+        self.bootstrap.rendezvous.as_ref().map(Rendezvous::address_from_here)
     }
 
     /// This process's rank, from 0; `u32::MAX` without one.

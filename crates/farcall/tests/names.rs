@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{LONG, settings, transports_without_launcher};
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::{
-    Balance, CallError, Connection, Event, NamedCallError, NoServer, Node, Service, TargetError,
+    Balance, CallError, Connection, Event, NamedCallError, NoServer, Node, NodeError, Service, TargetError,
     TransportKind, WatchError,
 };
 
@@ -349,4 +349,16 @@ fn processes_agree_by_a_register() {
     assert!(first.was_set);
     let second = two.compare_and_set("leader", 0, b"two", LONG).expect("it answers");
     assert_eq!((second.was_set, &second.value[..]), (false, &b"one"[..]));
+}
+
+#[test]
+fn a_service_of_one_server_keeps_its_own_names() {
+    let serving = Node::serving_names("127.0.0.1:0").expect("a free port");
+    let place = serving.registry_address().expect("it serves one");
+    let server = Server::start_with(serving, TransportKind::RING_SHM, 7);
+    let client = Node::open_at(&format!("farcall://{place}")).expect("the registry is there");
+    let endpoint = client.endpoint("ring+shm").expect("an endpoint");
+    assert_eq!(who(&endpoint.connect("orders").expect("a name")), 7);
+    assert!(matches!(Node::open_at("nowhere"), Err(NodeError::Registry { .. })));
+    drop(server);
 }

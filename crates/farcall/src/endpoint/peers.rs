@@ -62,16 +62,16 @@ impl Endpoint {
     }
 
     /// The endpoint of number 0 in the process of that rank, if the session that [`Endpoint::peer`] would
-    /// give leads where the directory says and is up, whichever side opened it. A session that the peer opened
-    /// counts from the first [`Endpoint::peer`] on.
+    /// give leads where the directory says and is up, whichever side opened it. A session that the peer
+    /// opened counts from the first [`Endpoint::peer`] on.
     pub fn session_with(&self, rank: u32) -> Option<Peer> {
         let sessions = &mut self.core().state.sessions;
         let peer = sessions.choose(rank, 0)?;
         (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
     }
 
-    /// As [`Endpoint::session_with`], of peers that have only said so too: for what anybody may be told, such as
-    /// that this process gives up.
+    /// As [`Endpoint::session_with`], of peers that have only said so too: for what anybody may be told, such
+    /// as that this process gives up.
     pub fn unconfirmed_session_with(&self, rank: u32) -> Option<Peer> {
         let sessions = &self.core().state.sessions;
         let peer = sessions.find(rank, 0)?;

@@ -23,8 +23,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The rank of the peer's process in the world of this one; `u32::MAX` without one. The peer of a request or
-    /// message has only said so.
+    /// The rank of the peer's process in the world of this one; `u32::MAX` without one. The peer of a request
+    /// or message has only said so.
     pub fn rank(self) -> u32 {
         self.rank
     }
@@ -48,8 +48,8 @@ pub enum SessionState {
 struct Live {
     peer: Peer,
     state: SessionState,
-    /// While it opens, the peer's incarnation as the directory has it, 0 if it does not say; then the one that
-    /// the peer gave.
+    /// While it opens, the peer's incarnation as the directory has it, 0 if it does not say; then the one
+    /// that the peer gave.
     incarnation: u64,
     /// Whether it leads where the directory says that the peer is. A peer that opened it has only said so.
     is_confirmed: bool,
@@ -85,8 +85,8 @@ pub struct Sessions {
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
-    /// A session that we asked for, because there was none to that endpoint, at the address that the directory
-    /// gives for the peer of this incarnation; 0 if it does not say.
+    /// A session that we asked for, because there was none to that endpoint, at the address that the
+    /// directory gives for the peer of this incarnation; 0 if it does not say.
     pub fn opening(&mut self, peer: Peer, incarnation: u64) {
         let live = Live {
             peer,
@@ -165,8 +165,8 @@ impl Sessions {
         self.ended.iter().rev().find(|ended| ended.peer.session == session)
     }
 
-    /// The session for what is sent to an endpoint, which leads where the directory says: the same one until it
-    /// ends. One that is still opening and that no message waits for makes room for one that is up: it may
+    /// The session for what is sent to an endpoint, which leads where the directory says: the same one until
+    /// it ends. One that is still opening and that no message waits for makes room for one that is up: it may
     /// lead to where the peer was in a former life.
     pub fn choose(&mut self, rank: u32, endpoint: u32) -> Option<Peer> {
         let leads_there = |peer: &Peer| peer.rank == rank && peer.endpoint == endpoint;
@@ -190,8 +190,8 @@ impl Sessions {
         })
     }
 
-    /// Whether another session may be the better one: this is opening, no message waits for it, and a peer that
-    /// claims to be that endpoint has opened one that is up.
+    /// Whether another session may be the better one: this is opening, no message waits for it, and a peer
+    /// that claims to be that endpoint has opened one that is up.
     pub fn has_rival(&self, chosen: Peer) -> bool {
         let claims = |live: &Live| {
             live.leads_to(chosen.rank, chosen.endpoint)

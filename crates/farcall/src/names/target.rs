@@ -98,13 +98,14 @@ mod tests {
         assert_eq!(parse("orders"), Ok(Target::Name("orders".to_owned())));
         let at = Target::At { registry: place("[::1]:7117"), name: "eu/orders".to_owned() };
         assert_eq!(parse("farcall://[::1]:7117/eu/orders"), Ok(at));
-        let address = Target::Address { transport: TransportKind::BASIC_UDP, place: place("node-3:7001") };
+        let kind = |name: &str| name.parse::<TransportKind>().expect("a transport");
+        let address = Target::Address { transport: kind("basic+udp"), place: place("node-3:7001") };
         assert_eq!(parse("basic+udp://node-3:7001"), Ok(address));
-        let wanted = TransportKind::HOMA_UDP;
+        let wanted = kind("homa+udp");
         let other =
             TargetError::OtherTransport { text: "homa+udp://a:1".to_owned(), wanted, own: "basic+udp" };
         assert_eq!(parse("homa+udp://a:1"), Err(other));
-        let no_places = TargetError::NoPlaces { transport: TransportKind::RING_SHM };
+        let no_places = TargetError::NoPlaces { transport: kind("ring+shm") };
         assert_eq!(parse("ring+shm://a:1"), Err(no_places));
         for text in [
             "",

@@ -81,9 +81,8 @@ impl<'e> Daemon<'e> {
     /// `endpoint.peer_timeout`.
     pub fn meet_present(&mut self, within: Duration) {
         for rank in self.shards.others() {
-            match self.endpoint.peer_within(rank, within) {
-                Ok(peer) => self.shards.met(peer),
-                Err(_) => self.shards.look_for(rank),
+            if let Ok(peer) = self.endpoint.peer_within(rank, within) {
+                self.shards.met(peer);
             }
             self.poll_network(false, &mut NobodyObserves);
         }

@@ -39,9 +39,11 @@ struct Lost {
 }
 
 impl Shards {
-    /// `count` shards, of which `own` is the daemon's own.
+    /// `count` shards, of which `own` is the daemon's own; the others are looked for.
     pub fn new(own: u32, count: u32) -> Self {
-        Self { own, peers: vec![None; count as usize], lost: Vec::new() }
+        let mut shards = Self { own, peers: vec![None; count as usize], lost: Vec::new() };
+        shards.others().for_each(|rank| shards.look_for(rank));
+        shards
     }
 
     /// How many there are.
@@ -59,6 +61,7 @@ impl Shards {
     /// From now on requests for a shard go over this session.
     pub fn met(&mut self, peer: Peer) {
         self.peers[peer.rank() as usize] = Some(peer);
+        self.lost.retain(|lost| lost.rank != peer.rank());
     }
 
     /// Sends a request to the shard that has the object; says whether that could be done.
@@ -75,7 +78,6 @@ impl Shards {
         // We have opened a session to one that we had lost. One that says that it is the shard does not count
         // before the directory has confirmed it: it would be given what clients store.
         let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else {
-            self.look_for(owner);
             if endpoint.unconfirmed_session_with(owner).is_some() {
                 self.look_soon(owner);
             }
@@ -96,7 +98,7 @@ impl Shards {
     }
 
     /// From now on a shard is looked for.
-    pub fn look_for(&mut self, rank: u32) {
+    fn look_for(&mut self, rank: u32) {
         if self.lost.iter().all(|lost| lost.rank != rank) {
             let (look_at, looked_at) = (Instant::ZERO, Instant::ZERO);
             self.lost.push(Lost { rank, look_at, looked_at, look_again_after: LOOK_AGAIN_AFTER });
