@@ -41,7 +41,7 @@ impl<'a> Unread<'a> {
     }
 
     /// The entry that was looked at is taken; behind it comes `rest`.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, rest: Words<'a>) {
         self.rest = rest;
         self.left -= 1;

@@ -72,12 +72,12 @@ trait Unread<'a> {
 impl<'a> Unread<'a> for UnreadMessages<'a> {
     type Rest = Words<'a>;
 
-    #[inline]
+    #[inline(always)]
     fn peek(&self) -> Option<(Tag, &'a [u8], Words<'a>)> {
         self.peek()
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
         self.advance(payload, rest);
     }
@@ -87,14 +87,14 @@ impl<'a> Unread<'a> for MessagePacket<'a> {
     type Rest = Batch<'a>;
 
     /// What is more than can be counted is left to the next batch.
-    #[inline]
+    #[inline(always)]
     fn peek(&self) -> Option<(Tag, &'a [u8], Batch<'a>)> {
         let mut rest = self.rest;
         let (tag, payload) = rest.next()?.ok()?;
         (self.taken.messages < u16::MAX).then_some((tag, payload, rest))
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, payload: &[u8], rest: Batch<'a>) {
         self.rest = rest;
         self.taken.messages += 1;

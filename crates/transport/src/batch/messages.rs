@@ -65,7 +65,7 @@ impl<'a> UnreadMessages<'a> {
     }
 
     /// The message that was looked at is taken.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
         self.unread.advance(rest);
         self.payload_lines += payload_lines(payload.len());
@@ -96,14 +96,14 @@ impl<'a> MessageEntries<'a> {
         (self.entries.offset(), taken)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn unread(&self) -> UnreadMessages<'a> {
         let &Self { entries: Entries { unread, .. }, payload_lines, bytes_max, .. } = self;
         UnreadMessages { unread, payload_lines, bytes_max }
     }
 
     /// What is not in `rest` was taken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_up_to(&mut self, rest: UnreadMessages<'a>) {
         self.entries.unread = rest.unread;
         self.payload_lines = rest.payload_lines;
@@ -117,7 +117,7 @@ struct Lent<'s, 'a> {
 }
 
 impl Drop for Lent<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.from.read_up_to(self.unread);
     }

@@ -33,7 +33,7 @@ impl Unanswered {
     }
 
     /// There is a response for one of them; false when there are none.
-    #[inline]
+    #[inline(always)]
     pub fn take_one(&self) -> bool {
         match self.get().checked_sub(1) {
             Some(left) => {

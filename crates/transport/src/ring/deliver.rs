@@ -65,19 +65,43 @@ impl<D: LaneDriver> Ring<D> {
         if payload.len() > self.sessions[slot].message_bytes_max {
             return Err(TOO_LONG.into());
         }
-        if is_alone && self.sessions[slot].tx.place.is_none() {
-            self.sessions[slot].prepare_place();
-        }
         self.deliver_call(slot, entry, &Incoming::Borrowed(payload), sink)?;
         if is_alone {
-            // What is left to do here and in the rest of the poll need not lie between a message and its
-            // response. The doorbell is rung at the end, for all.
-            let session = &mut self.sessions[slot];
-            session.publish(&mut self.shared);
-            session.prepare_place();
+            self.sessions[slot].publish(&mut self.shared);
         }
         reading.pass(entry);
         Ok(Next::Entry)
+    }
+
+    /// Gives the call or response of a record with nothing else to the sink, with its credit.
+    #[inline]
+    pub(super) fn deliver_single_call(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        released_lines: u32,
+        entry: EntryHeader,
+        payload: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let session = &mut self.sessions[slot];
+        session.tx.producer.credit(released_lines)?;
+        if payload.len() > session.message_bytes_max {
+            return Err(TOO_LONG.into());
+        }
+        if session.tx.place.is_none() {
+            session.prepare_place();
+        }
+        self.deliver_call(slot, entry, &Incoming::Borrowed(payload), sink)?;
+        // What is left to do here and in the rest of the poll need not lie between a message and its
+        // response. The doorbell is rung at the end, for all.
+        let session = &mut self.sessions[slot];
+        session.publish(&mut self.shared);
+        self.shared.counters.records_received.increment();
+        session.rx.close_record(record)?;
+        session.prepare_place();
+        session.return_credit_if_due(&mut self.shared);
+        Ok(())
     }
 
     #[inline]

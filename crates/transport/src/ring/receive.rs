@@ -11,7 +11,7 @@
 //! of all that it has. And so are requests in blocks, whose responses have left already.
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
-use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::Ring;
 use super::flow::CUT_SHORT;
@@ -86,8 +86,36 @@ impl<D: LaneDriver> Ring<D> {
         records
     }
 
+    /// With one fast branch in front of the loop: a record of a conversation, untraced, whose only entry is a
+    /// call or a response. In the loop something has to be kept for entries to come.
     #[inline(never)]
     fn receive_from(
+        &mut self,
+        slot: usize,
+        reader: &Reader<D::Receiver>,
+        deferral: Deferral,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let rx = &mut self.sessions[slot].rx;
+        if rx.reading.is_none()
+            && !self.shared.tracer.is_on()
+            && let Ok(Some(record)) = reader.record(rx.consumer.offset(), 0..READ_AHEAD_BYTES)
+            && let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry)
+            && let Some(entry) = record.word(WORD_BYTES).and_then(EntryHeader::of_call)
+            && let Some(payload) = record.slice(2 * WORD_BYTES, entry.length as usize)
+        {
+            rx.consecutive_hits += 1;
+            let delivered = self.deliver_single_call(slot, record, released_lines, entry, payload, sink);
+            if let Err(reason) = delivered {
+                self.shared.close_later(slot, reason);
+            }
+            return 1;
+        }
+        self.receive_records(slot, reader, deferral, sink)
+    }
+
+    #[inline(never)]
+    fn receive_records(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
