@@ -1,5 +1,6 @@
-//! The poll loop: what happens in one turn and between turns, and the ways to let an endpoint work: one turn or
-//! many, with or without events, with or without idling; or only what has ended.
+//! The poll loop: what happens in one turn and between turns, and the ways to let an endpoint work.
+//!
+//! One turn or many, with or without events, with or without idling; or only what has ended.
 
 use core::time::Duration;
 use std::os::fd::{AsRawFd, OwnedFd};

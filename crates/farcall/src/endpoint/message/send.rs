@@ -149,7 +149,7 @@ impl ContextSend<'_, '_, '_> {
         then(context.state, begun, timeout, callback)
     }
 
-    /// Sends the message; nobody is told of its end.
+    /// Sends the message; its end is not reported.
     pub fn detach(self) -> Result<(), SendError> {
         let Self { context, to, tag, payload, timeout } = self;
         if let Begun::Pending(parts) = begin(context, to, tag, payload)? {
