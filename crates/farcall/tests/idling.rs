@@ -132,7 +132,7 @@ fn who_waits_for_what_is_over_does_not_sleep() {
         let to = sender.peer_endpoint(0, 1).expect("it is here");
         receiver.on_message(|_, _| {});
         let first = sender.send(to, TAG, b"").within(LONG).start().expect("room");
-        while !first.is_complete() || receiver.session_with(0).is_none() {
+        while !first.is_complete() || receiver.unconfirmed_session_with(0).is_none() {
             sender.poll(|_, _| {});
             receiver.poll(|_, _| {});
         }
@@ -191,10 +191,13 @@ fn a_turn_in_which_a_session_comes_up_says_that_it_did_something() {
         let caller = node.endpoint(kind.name()).expect("an endpoint");
         let called = node.endpoint(kind.name()).expect("an endpoint");
         caller.peer_endpoint(0, 1).expect("it is here");
-        while called.session_with(0).is_none() {
+        while called.unconfirmed_session_with(0).is_none() {
             caller.poll(|_, _| {});
             let done = called.poll(|_, _| {});
-            assert!(called.session_with(0).is_none() || done > 0, "it came up in a turn that did nothing");
+            assert!(
+                called.unconfirmed_session_with(0).is_none() || done > 0,
+                "it came up in a turn that did nothing"
+            );
         }
     }
 }
