@@ -7,8 +7,9 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
+use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -48,6 +49,58 @@ pub fn wait_readable(descriptors: &[RawFd], at_most: Duration) -> bool {
         .collect();
     // An interrupted wait is a short one.
     poll(&mut polled, Some(&timeout)).is_ok_and(|readable| readable > 0)
+}
+
+/// A descriptor that is readable when one of several is.
+#[derive(Debug)]
+pub struct ReadableSet {
+    epoll: OwnedFd,
+    /// Those that it watches.
+    watched: BTreeSet<RawFd>,
+}
+
+impl ReadableSet {
+    /// A set of none.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, watched: BTreeSet::new() })
+    }
+
+    /// Watches these and no others. One that was closed has left by itself, also if another one has its
+    /// number now.
+    ///
+    /// # Errors
+    /// The kernel cannot watch one.
+    pub fn watch(&mut self, descriptors: &[RawFd]) -> io::Result<()> {
+        let wanted: BTreeSet<RawFd> = descriptors.iter().copied().collect();
+        for &number in self.watched.difference(&wanted) {
+            // SAFETY: `epoll` forgets the number; nothing is done to what it names.
+            #[expect(unsafe_code, reason = "drivers name their descriptors by number")]
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            let _ = epoll::delete(&self.epoll, descriptor);
+        }
+        for &number in &wanted {
+            // SAFETY: `epoll` looks at it and does nothing to it. Should it be closed, `epoll` forgets
+            // it; no memory depends on it.
+            #[expect(unsafe_code, reason = "drivers name their descriptors by number")]
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            let data = epoll::EventData::new_u64(number as u64);
+            match epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.watched = wanted;
+        Ok(())
+    }
+}
+
+impl AsFd for ReadableSet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
 }
 
 /// Runs `open`, and marks the descriptors that it opened so that children do not get them.

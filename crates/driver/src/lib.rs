@@ -14,7 +14,7 @@ mod seam;
 mod telemetry;
 mod testing;
 
-pub use descriptors::{kept_from_children, memory_file, wait_readable};
+pub use descriptors::{ReadableSet, kept_from_children, memory_file, wait_readable};
 pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,
     LoanError, LoanHome, LoanMemory, Returns, copy_to_hot, prefetch_lines,

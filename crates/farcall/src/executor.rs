@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use crate::Endpoint;
+use crate::endpoint::Doorbell;
 
 /// Runs tasks and polls an endpoint in turn.
 pub struct Executor<'e> {
@@ -25,6 +26,8 @@ pub(crate) struct TaskSet<'t> {
     tasks: RefCell<Vec<Task<'t>>>,
     /// Tasks spawned since the last round.
     spawned: RefCell<Vec<Task<'t>>>,
+    /// Rung when a task is woken, where other threads wake tasks of a thread that may sleep.
+    bell: Option<Arc<Doorbell>>,
 }
 
 struct Task<'e> {
@@ -34,7 +37,10 @@ struct Task<'e> {
 }
 
 /// Set when a task was woken.
-struct Signal(AtomicBool);
+struct Signal {
+    woken: AtomicBool,
+    bell: Option<Arc<Doorbell>>,
+}
 
 impl Wake for Signal {
     fn wake(self: Arc<Self>) {
@@ -42,26 +48,34 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Release);
+        self.woken.store(true, Ordering::Release);
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
     }
 }
 
 impl Signal {
     /// A signal that is set, and the waker that sets it again.
-    fn set() -> (Arc<Self>, Waker) {
-        let signal = Arc::new(Self(AtomicBool::new(true)));
+    fn set(bell: Option<&Arc<Doorbell>>) -> (Arc<Self>, Waker) {
+        let signal = Arc::new(Self { woken: AtomicBool::new(true), bell: bell.cloned() });
         (Arc::clone(&signal), Waker::from(signal))
     }
 
     fn take(&self) -> bool {
-        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)
+        self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Acquire)
     }
 }
 
 impl<'t> TaskSet<'t> {
+    /// None yet; `bell` is rung when one is woken.
+    pub(crate) fn woken_by(bell: Arc<Doorbell>) -> Self {
+        Self { bell: Some(bell), ..Self::default() }
+    }
+
     /// Adds a task; it starts in the next round.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + 't) {
-        let (signal, waker) = Signal::set();
+        let (signal, waker) = Signal::set(self.bell.as_ref());
         self.spawned.borrow_mut().push(Task { future: Box::pin(future), signal, waker });
     }
 
@@ -111,7 +125,7 @@ impl<'e> Executor<'e> {
     /// are not complete then go on with the next `run` or `block_on`.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = core::pin::pin!(future);
-        let (signal, waker) = Signal::set();
+        let (signal, waker) = Signal::set(None);
         loop {
             let woken = signal.take();
             if woken && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {

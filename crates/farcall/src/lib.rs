@@ -5,7 +5,9 @@
 //! that is chosen by name at run time. An endpoint serves requests with handlers and makes calls that
 //! complete as futures, callbacks or polled events. Every call has a deadline and completes exactly once.
 
+mod blocking;
 pub mod bootstrap;
+mod client;
 mod connect;
 mod endpoint;
 mod executor;
@@ -14,14 +16,20 @@ mod node;
 pub mod parameters;
 pub mod simulated;
 mod transports;
+#[cfg(feature = "typed")]
+pub mod typed;
 
+pub use blocking::{BLOCKING_REQUESTS_MAX, TakenRequest};
+pub use client::{
+    CLIENT_CALLS_MAX, Client, ClientCall, ClientConnection, ClientError, ClientJob, ClientPending, ClientPort,
+};
 pub use connect::ConnectError;
 pub use endpoint::{
     Answer, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall, ContextReceive,
     ContextSend, Deferred, Endpoint, EndpointCounters, EndpointTrace, Event, Message, OPERATIONS_MAX,
     Operation, OrRefused, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome, Received,
     Receiving, Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
-    TracedPeer,
+    TracedPeer, WaitSet,
 };
 pub use executor::Executor;
 pub use farcall_base::Instant;

@@ -67,6 +67,14 @@ impl<'a> Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
+    /// Memory that outlives the caller's: borrowed bytes are copied.
+    pub fn into_owned(self) -> Owned {
+        match self.into_slice() {
+            Ok(bytes) => Owned::Shared(Payload::from(bytes.to_vec())),
+            Err(owned) => owned,
+        }
+    }
+
     /// The payload's length in bytes.
     pub fn len(&self) -> usize {
         self.as_slice().len()
@@ -102,6 +110,51 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Outgoing<'a> {
 
 impl<'a> From<&'a Vec<u8>> for Outgoing<'a> {
     fn from(bytes: &'a Vec<u8>) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl<'a> From<&'a str> for Outgoing<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Slice(text.as_bytes())
+    }
+}
+
+impl<'a> From<&'a String> for Outgoing<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Slice(text.as_bytes())
+    }
+}
+
+impl From<Vec<u8>> for Outgoing<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Shared(Payload::from(bytes))
+    }
+}
+
+impl From<String> for Outgoing<'_> {
+    fn from(text: String) -> Self {
+        text.into_bytes().into()
+    }
+}
+
+impl From<Box<[u8]>> for Outgoing<'_> {
+    fn from(bytes: Box<[u8]>) -> Self {
+        bytes.into_vec().into()
+    }
+}
+
+/// Without a copy if no other holder shares the bytes.
+#[cfg(feature = "bytes")]
+impl From<bytes::Bytes> for Outgoing<'_> {
+    fn from(bytes: bytes::Bytes) -> Self {
+        Vec::from(bytes).into()
+    }
+}
+
+#[cfg(feature = "bytes")]
+impl<'a> From<&'a bytes::Bytes> for Outgoing<'a> {
+    fn from(bytes: &'a bytes::Bytes) -> Self {
         Self::Slice(bytes)
     }
 }

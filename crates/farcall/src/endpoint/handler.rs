@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, Status, Submission};
 
 use super::context::Context;
+use super::doorbell::Doorbell;
 use super::sessions::Peer;
 
 /// A request, read where it arrived.
@@ -76,7 +77,7 @@ impl<'a> Reply<'a> {
     /// Postpones the answer: the duty to give it, and the context for what must happen before.
     pub fn defer(mut self) -> (Deferred, Context<'a>) {
         let context = self.end();
-        (Deferred::new(self.request, context.state.dropped_requests.clone()), context)
+        (Deferred::new(self.request, context.state.late_replies.clone()), context)
     }
 
     /// The sending half of the endpoint, for loans and calls before the answer.
@@ -114,33 +115,49 @@ fn reply_owned(outbox: &mut dyn Outbox, request: RequestId, status: Status, payl
     _ = outbox.submit_owned(Submission::Reply { request, status }, payload);
 }
 
-/// The duty to answer a request later, with `Endpoint::reply` or `Context::reply`.
+/// The duty to answer a request later, with [`Deferred::send`] from any thread, or with `Endpoint::reply` or
+/// `Context::reply` on the endpoint's own, which do not go through a queue.
 ///
 /// It can be kept anywhere and moved between threads. Dropping it tells the caller that there will be no
 /// answer.
 pub struct Deferred {
     request: RequestId,
-    /// Where to report the drop; `None` once the duty is fulfilled.
-    dropped: Option<Arc<DroppedRequests>>,
+    /// Where replies of other threads and the drop go to; `None` once the duty is fulfilled.
+    late: Option<Arc<LateReplies>>,
 }
 
 impl Deferred {
-    pub(super) fn new(request: RequestId, dropped: Arc<DroppedRequests>) -> Self {
-        Self { request, dropped: Some(dropped) }
+    pub(super) fn new(request: RequestId, late: Arc<LateReplies>) -> Self {
+        late.bell().use_it();
+        Self { request, late: Some(late) }
+    }
+
+    /// Answers, from any thread: the endpoint sends it in its next poll, and wakes for it.
+    pub fn send<'p>(mut self, payload: impl Into<Outgoing<'p>>) {
+        self.reply(LateReply::Answer(payload.into().into_owned()));
+    }
+
+    /// Refuses, with a code of the handler's own, from any thread.
+    pub fn refuse(mut self, code: u8) {
+        self.reply(LateReply::Refused(code));
+    }
+
+    fn reply(&mut self, reply: LateReply) {
+        if let Some(late) = self.late.take() {
+            late.push(self.request, reply);
+        }
     }
 
     /// Fulfils the duty: the request is about to be answered.
     pub(super) fn fulfil(mut self) -> RequestId {
-        self.dropped = None;
+        self.late = None;
         self.request
     }
 }
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        if let Some(dropped) = &self.dropped {
-            dropped.push(self.request);
-        }
+        self.reply(LateReply::Abandoned);
     }
 }
 
@@ -150,17 +167,32 @@ impl fmt::Debug for Deferred {
     }
 }
 
-/// Requests whose duty was dropped; the endpoint answers them at its next poll.
-#[derive(Default)]
-pub struct DroppedRequests {
-    any: AtomicBool,
-    requests: Mutex<Vec<RequestId>>,
+/// A reply to a deferred request that does not come from the endpoint's own thread, or none at all.
+pub enum LateReply {
+    Answer(Owned),
+    Refused(u8),
+    /// The duty was dropped.
+    Abandoned,
 }
 
-impl DroppedRequests {
-    fn push(&self, request: RequestId) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+/// Late replies, which the endpoint sends at its next poll.
+#[derive(Default)]
+pub struct LateReplies {
+    any: AtomicBool,
+    replies: Mutex<Vec<(RequestId, LateReply)>>,
+    bell: Arc<Doorbell>,
+}
+
+impl LateReplies {
+    fn push(&self, request: RequestId, reply: LateReply) {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner).push((request, reply));
         self.any.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// What wakes the endpoint for them.
+    pub fn bell(&self) -> &Arc<Doorbell> {
+        &self.bell
     }
 
     /// Whether there may be some; one load.
@@ -169,9 +201,9 @@ impl DroppedRequests {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// The requests dropped since the last time.
-    pub fn take(&self) -> Vec<RequestId> {
+    /// The replies since the last time.
+    pub fn take(&self) -> Vec<(RequestId, LateReply)> {
         self.any.swap(false, Ordering::Acquire);
-        core::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        core::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

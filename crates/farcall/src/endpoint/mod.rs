@@ -10,6 +10,7 @@ mod clock_pace;
 mod completion;
 mod context;
 mod counters;
+mod doorbell;
 mod event;
 mod future;
 mod handler;
@@ -23,6 +24,7 @@ mod sinks;
 mod slab;
 mod state;
 mod turn;
+mod wait_set;
 
 use core::time::Duration;
 use std::cell::{RefCell, RefMut};
@@ -38,11 +40,12 @@ pub use call::{Answer, Call, CallError, Outcome, Pending, Response};
 use clock_pace::ClockPace;
 pub use context::{Context, ContextCall, Operation};
 pub use counters::{EndpointCounters, EndpointTrace, TracedPeer};
+pub(crate) use doorbell::Doorbell;
 pub use event::Event;
 pub use future::OrRefused;
 use future::{Done, OnDrop};
 pub use handler::{Deferred, Reply, Request};
-pub(crate) use idle::Idler;
+pub(crate) use idle::{Idler, SLEEP_MAX};
 pub use message::{
     AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
@@ -52,6 +55,7 @@ pub use sessions::Peer;
 pub use slab::OPERATIONS_MAX;
 use slab::{Kind, Slab, Timeouts};
 use state::State;
+pub use wait_set::WaitSet;
 
 use crate::connect::Directions;
 
@@ -98,6 +102,7 @@ impl Endpoint {
             directions: Arc::clone(&directions),
             wakers: Vec::new(),
             stays_awake: false,
+            sleep_max: SLEEP_MAX,
         };
         Self { core: RefCell::new(core), done, directions, call_timeout, dropped: RefCell::default() }
     }

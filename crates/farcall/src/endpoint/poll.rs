@@ -3,7 +3,7 @@
 //! One turn or many, with or without events, with or without idling; or only what has ended.
 
 use core::time::Duration;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use farcall_transport::{CallId, MessageId, Status, Transport};
 use super::Endpoint;
 use super::clock_pace::ClockPace;
 use super::context::Context;
+use super::doorbell::Readiness;
 use super::event::{Event, StoredEvent};
 use super::future::OnDrop;
-use super::handler::{Reply, Request};
+use super::handler::{LateReply, Reply, Request, reply};
 use super::idle::{Idler, SLEEP_MAX, Step};
 use super::message::Cancellation;
 use super::sinks::{EventSink, RequestSink, Sinks};
@@ -172,6 +173,11 @@ impl Endpoint {
         self.core().stays_awake = awake;
     }
 
+    /// From now on no sleep lasts longer than this, for a caller that has deadlines of its own.
+    pub(crate) fn sleep_at_most(&self, at_most: Duration) {
+        self.core().sleep_max = at_most.min(SLEEP_MAX);
+    }
+
     /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was
     /// anything. A poll does it as well: this is for those who measure what it takes.
     pub fn flush(&self) -> bool {
@@ -191,6 +197,8 @@ pub struct Core {
     pub wakers: Vec<OwnedFd>,
     /// Its thread also looks at something that wakes nobody.
     pub stays_awake: bool,
+    /// The longest sleep.
+    pub sleep_max: Duration,
 }
 
 impl Core {
@@ -216,8 +224,8 @@ impl Core {
             }
         }
         let now = self.state.now;
-        if self.state.dropped_requests.any() {
-            self.answer_dropped_requests();
+        if self.state.late_replies.any() {
+            self.send_late_replies();
         }
         let ended = self.run_ended();
         let mut turn = Turn { state: &mut self.state, sinks: Sinks { events, requests } };
@@ -310,9 +318,15 @@ impl Core {
     }
 
     #[cold]
-    fn answer_dropped_requests(&mut self) {
-        for request in self.state.dropped_requests.take() {
-            self.transport.reply(request, Status::Abandoned, &[]);
+    fn send_late_replies(&mut self) {
+        for (request, late) in self.state.late_replies.take() {
+            match late {
+                LateReply::Abandoned => self.transport.reply(request, Status::Abandoned, &[]),
+                LateReply::Refused(code) => self.transport.reply(request, Status::Refused(code), &[]),
+                LateReply::Answer(payload) => {
+                    reply(&mut *self.transport, request, Status::Ok, payload.into());
+                }
+            }
         }
     }
 
@@ -376,7 +390,7 @@ impl Core {
             self.settle_deadlines();
             self.clock_pace.read_next();
         }
-        if self.state.dropped_requests.any() || !self.state.messages.ended.is_empty() {
+        if self.state.late_replies.any() || !self.state.messages.ended.is_empty() {
             return Instant::ZERO;
         }
         let deadline = self.state.operations.earliest_deadline();
@@ -390,14 +404,22 @@ impl Core {
         let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
         let may_sleep = !heeds_events || self.state.stored_events.is_empty();
         if is_idle && may_sleep {
-            let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
-            self.sleep_until_woken(at_most);
+            let bell = Arc::clone(self.state.late_replies.bell());
+            match bell.prepare() {
+                Readiness::Unused => self.sleep_until_woken(None),
+                Readiness::Listening(descriptor) => {
+                    self.sleep_until_woken(Some(descriptor));
+                    bell.finish();
+                }
+                Readiness::Busy => {}
+            }
         }
         self.transport.finish_wait();
         self.clock_pace.read_next();
     }
 
-    fn sleep_until_woken(&mut self, at_most: Duration) {
+    fn sleep_until_woken(&mut self, bell: Option<RawFd>) {
+        let at_most = (self.next_deadline() - self.state.now).min(self.sleep_max);
         if at_most.is_zero() {
             // What it waits for may be for another thread of this core to do.
             return std::thread::yield_now();
@@ -405,6 +427,7 @@ impl Core {
         self.state.counters.sleeps.increment();
         let mut descriptors = self.transport.wait_descriptors();
         descriptors.extend(self.wakers.iter().map(AsRawFd::as_raw_fd));
+        descriptors.extend(bell);
         wait_readable(&descriptors, at_most);
     }
 }

@@ -1,10 +1,11 @@
 //! What names need of an endpoint: where it is, what it serves, and how it stops.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use farcall_base::Address;
 
-use super::Endpoint;
+use super::{Doorbell, Endpoint};
 use crate::connect::Directions;
 
 impl Endpoint {
@@ -39,5 +40,12 @@ impl Endpoint {
     /// acknowledged.
     pub(crate) fn requests_unanswered(&self) -> usize {
         self.core().transport.holdings().requests
+    }
+
+    /// What wakes it, for other threads.
+    pub(crate) fn doorbell(&self) -> Arc<Doorbell> {
+        let bell = Arc::clone(self.core().state.late_replies.bell());
+        bell.use_it();
+        bell
     }
 }

@@ -11,7 +11,7 @@ use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short,
 
 use super::counters::EndpointCounters;
 use super::event::StoredEvents;
-use super::handler::DroppedRequests;
+use super::handler::LateReplies;
 use super::message::{Envelope, Messages};
 use super::sessions::Sessions;
 use super::sinks::RequestSink;
@@ -34,7 +34,8 @@ pub struct State {
     pub reported: usize,
     /// What a handler, a callback, a waker or who takes events has panicked with in this turn.
     pub panic: Option<Box<dyn Any + Send>>,
-    pub dropped_requests: Arc<DroppedRequests>,
+    /// What other threads reply, and requests whose duty was dropped.
+    pub late_replies: Arc<LateReplies>,
     /// The clock as last read.
     pub now: Instant,
     pub tracer: CallTracer,
@@ -54,7 +55,7 @@ impl State {
             stored_events: StoredEvents::default(),
             reported: 0,
             panic: None,
-            dropped_requests: Arc::default(),
+            late_replies: Arc::default(),
             now,
             tracer,
             is_leaving: false,

@@ -1,0 +1,256 @@
+//! A call of a client: how it is made, and the future that completes with it.
+
+use core::future::{Future, IntoFuture};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread::Thread;
+
+use farcall_base::Instant;
+use farcall_transport::{Owned, Payload, Service};
+
+use super::error::ClientError;
+use super::queue::{Admission, NotQueued, Permit, Request, Shared, Ticket};
+use super::slot::{Completer, Left, Slot};
+use super::{CallResult, Handle};
+use crate::endpoint::Peer;
+
+/// A call that is about to be made, by any thread. Nothing is sent before `wait`, `start` or `.await`.
+#[must_use = "a call is sent by `wait`, `start` or `.await`"]
+pub struct ClientCall {
+    handle: Arc<Handle>,
+    target: Target,
+    service: Service,
+    payload: Owned,
+    timeout: Option<Duration>,
+}
+
+/// Where a call goes.
+enum Target {
+    Peer(Peer),
+    Name(Arc<str>),
+}
+
+/// A call without its permit.
+struct Unsent {
+    target: Target,
+    service: Service,
+    payload: Owned,
+    deadline: Instant,
+    slot: Arc<Slot<CallResult>>,
+}
+
+impl Unsent {
+    fn permitted(self, permit: Permit) -> Request {
+        let Self { target, service, payload, deadline, slot } = self;
+        let completer = Completer::new(slot, permit);
+        match target {
+            Target::Peer(peer) => Request::Call { peer, service, payload, deadline, completer },
+            Target::Name(name) => {
+                let payload = match payload {
+                    Owned::Shared(payload) => payload,
+                    // It may be sent more than once.
+                    Owned::Loan(loan) => Payload::from(loan.to_vec()),
+                };
+                Request::Named { name, service, payload, deadline, completer }
+            }
+        }
+    }
+}
+
+impl ClientCall {
+    pub(super) fn to_peer(handle: Arc<Handle>, peer: Peer, service: Service, payload: Owned) -> Self {
+        Self { handle, target: Target::Peer(peer), service, payload, timeout: None }
+    }
+
+    pub(super) fn to_name(handle: Arc<Handle>, name: Arc<str>, service: Service, payload: Owned) -> Self {
+        Self { handle, target: Target::Name(name), service, payload, timeout: None }
+    }
+
+    /// Sets how long the answer may take, a wait for room and the time in the queue included, instead of the
+    /// endpoint's `call_timeout`.
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sends the call now, or says that the client has its maximum in flight.
+    ///
+    /// # Errors
+    /// [`ClientError::Full`] and [`ClientError::Stopped`]; nothing ran.
+    pub fn start(self) -> Result<ClientPending, ClientError> {
+        let (handle, unsent) = self.unsent();
+        let slot = Arc::clone(&unsent.slot);
+        match handle.shared().submit(unsent, |permit, unsent| unsent.permitted(permit)) {
+            Ok(()) => Ok(ClientPending { handle, stage: Stage::Sent(slot) }),
+            Err(NotQueued::Full(_)) => Err(ClientError::Full { calls_max: handle.shared().calls_max() }),
+            Err(NotQueued::Closed) => Err(ClientError::Stopped),
+        }
+    }
+
+    /// Sends the call, after a wait for room where there is none, and blocks this thread until it is
+    /// complete.
+    ///
+    /// Not for the thread that owns the endpoint, which would wait for itself.
+    pub fn wait(self) -> Result<Payload, ClientError> {
+        self.into_future().wait()
+    }
+
+    fn unsent(self) -> (Arc<Handle>, Unsent) {
+        let Self { handle, target, service, payload, timeout } = self;
+        let deadline = handle.shared().deadline(timeout);
+        (handle, Unsent { target, service, payload, deadline, slot: Slot::new() })
+    }
+}
+
+impl IntoFuture for ClientCall {
+    type Output = CallResult;
+    type IntoFuture = ClientPending;
+
+    /// Sends the call, or lets it wait for room; its deadline counts from now.
+    fn into_future(self) -> ClientPending {
+        let (handle, unsent) = self.unsent();
+        let slot = Arc::clone(&unsent.slot);
+        let stage = match handle.shared().submit(unsent, |permit, unsent| unsent.permitted(permit)) {
+            Ok(()) => Stage::Sent(slot),
+            Err(NotQueued::Full(unsent)) => Stage::waiting(handle.shared(), unsent),
+            Err(NotQueued::Closed) => Stage::Failed(ClientError::Stopped),
+        };
+        ClientPending { handle, stage }
+    }
+}
+
+/// A call of a client: it waits for room or is in flight. Its future is `Send`, completes whoever polls what,
+/// and at its deadline at the latest.
+///
+/// Dropping it cancels the call: a later answer is dropped.
+#[must_use = "dropping it cancels the call"]
+pub struct ClientPending {
+    handle: Arc<Handle>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// All permits are held.
+    Waiting { unsent: Box<Unsent>, ticket: Ticket, admission: Arc<Slot<Admission>> },
+    /// In the queue or in flight.
+    Sent(Arc<Slot<CallResult>>),
+    /// It ended before it was sent.
+    Failed(ClientError),
+    /// The end was fetched.
+    Over,
+}
+
+impl Stage {
+    fn waiting(shared: &Shared, unsent: Unsent) -> Self {
+        match shared.wait_for_room(unsent.deadline) {
+            Ok((ticket, admission)) => Self::Waiting { unsent: Box::new(unsent), ticket, admission },
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    /// A wait for room has ended.
+    fn admitted(shared: &Shared, unsent: Unsent, admission: Admission) -> Self {
+        let slot = Arc::clone(&unsent.slot);
+        match admission {
+            Ok(permit) => match shared.submit_permitted(unsent.permitted(permit)) {
+                true => Self::Sent(slot),
+                false => Self::Failed(ClientError::Stopped),
+            },
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl ClientPending {
+    /// Whether the call is complete, so that `wait` will not block.
+    pub fn is_complete(&self) -> bool {
+        match &self.stage {
+            Stage::Waiting { .. } => false,
+            Stage::Sent(slot) => slot.is_ended(),
+            Stage::Failed(_) | Stage::Over => true,
+        }
+    }
+
+    /// Blocks this thread until the call is complete.
+    ///
+    /// Not for the thread that owns the endpoint, which would wait for itself.
+    pub fn wait(mut self) -> CallResult {
+        let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+        let mut task = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut task) {
+                Poll::Ready(end) => return end,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+/// Wakes a thread that is blocked in `wait`.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Future for ClientPending {
+    type Output = CallResult;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<CallResult> {
+        let Self { handle, stage } = self.get_mut();
+        loop {
+            match core::mem::replace(stage, Stage::Over) {
+                Stage::Waiting { unsent, ticket, admission } => match admission.poll(task) {
+                    Poll::Ready(admission) => *stage = Stage::admitted(handle.shared(), *unsent, admission),
+                    Poll::Pending => {
+                        *stage = Stage::Waiting { unsent, ticket, admission };
+                        return Poll::Pending;
+                    }
+                },
+                Stage::Sent(slot) => {
+                    let end = slot.poll(task);
+                    if end.is_pending() {
+                        *stage = Stage::Sent(slot);
+                    }
+                    return end;
+                }
+                Stage::Failed(error) => return Poll::Ready(Err(error)),
+                Stage::Over => panic!("a future is not polled after its end"),
+            }
+        }
+    }
+}
+
+impl Drop for ClientPending {
+    fn drop(&mut self) {
+        let shared = self.handle.shared();
+        match core::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Waiting { ticket, admission, .. } => {
+                drop(admission.leave());
+                shared.leave_room(ticket);
+            }
+            Stage::Sent(slot) => {
+                if matches!(slot.leave(), Left::Running { must_cancel: true }) {
+                    shared.cancel(slot);
+                }
+            }
+            Stage::Failed(_) | Stage::Over => {}
+        }
+    }
+}
+
+impl fmt::Debug for ClientPending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientPending")
+    }
+}

@@ -1,0 +1,199 @@
+//! Services over types of serde: a request and a reply that are values, and errors that the handler defines.
+//!
+//! Values are encoded by [postcard](https://docs.rs/postcard), whose
+//! [format](https://postcard.jamesmunns.com/wire-format) is written down and stable: integers take as many
+//! bytes as they need, and nothing describes the types, so that both sides must have the same ones. An answer
+//! is the `Result` of the handler. For other formats and for plain memory use the calls that take bytes.
+
+use core::marker::PhantomData;
+use core::time::Duration;
+use std::fmt::Debug;
+use std::io;
+
+use farcall_transport::Service;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Client, ClientCall, ClientConnection, ClientError};
+use crate::endpoint::{CallError, Endpoint, Peer};
+
+/// With this code requests are refused that are not of the service's type.
+pub const MALFORMED: u8 = 255;
+
+/// A service and the types that both sides agree on.
+///
+/// ```
+/// use farcall::{Service, typed::TypedService};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Order { article: u32, pieces: u16 }
+///
+/// #[derive(Debug, Serialize, Deserialize)]
+/// enum NoOrder { Unknown, SoldOut { left: u16 } }
+///
+/// struct Orders;
+///
+/// impl TypedService for Orders {
+///     const SERVICE: Service = Service(10);
+///     type Request = Order;
+///     type Reply = u64;
+///     type Error = NoOrder;
+/// }
+/// ```
+pub trait TypedService {
+    /// The number that the service has at its server.
+    const SERVICE: Service;
+    /// What is asked.
+    type Request: Serialize + DeserializeOwned;
+    /// What is answered.
+    type Reply: Serialize + DeserializeOwned;
+    /// Why there is no answer, in the handler's words.
+    type Error: Serialize + DeserializeOwned + Debug;
+}
+
+/// Why a typed call has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TypedError<E: Debug> {
+    /// The handler ran and says why not.
+    #[error("the handler refused: {0:?}")]
+    Handler(E),
+    /// The server could not read the request: it has another type for the service. The handler did not run.
+    #[error("the server could not decode the request; do both sides have the same types?")]
+    RequestMalformed,
+    /// The reply cannot be read: the server has another type for the service. The handler ran.
+    #[error("the reply cannot be decoded ({why}); do both sides have the same types?")]
+    ReplyMalformed {
+        /// The words of the decoder.
+        why: String,
+    },
+    /// The request has no encoding, such as a sequence of unknown length. Nothing ran.
+    #[error("the request cannot be encoded: {why}")]
+    NotEncoded {
+        /// The words of the encoder.
+        why: String,
+    },
+    /// The call ended without an answer.
+    #[error(transparent)]
+    Call(#[from] ClientError),
+}
+
+/// What a typed call gives.
+pub type TypedResult<S> = Result<<S as TypedService>::Reply, TypedError<<S as TypedService>::Error>>;
+
+impl Endpoint {
+    /// Serves a typed service inside the poll, as [`Endpoint::serve`] does.
+    pub fn serve_typed<S: TypedService>(
+        &self,
+        mut handler: impl FnMut(S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
+    ) {
+        self.serve(S::SERVICE, move |request, reply| match postcard::from_bytes(request.payload()) {
+            Ok(value) => match postcard::to_stdvec(&handler(value)) {
+                Ok(answer) => reply.send(&answer),
+                // The caller is told that there is no answer.
+                Err(_) => drop(reply),
+            },
+            Err(_) => reply.refuse(MALFORMED),
+        });
+    }
+
+    /// Serves a typed service by `threads` threads, as [`Endpoint::serve_blocking`] does.
+    ///
+    /// # Errors
+    /// The system has not as many threads to give.
+    pub fn serve_typed_blocking<S: TypedService>(
+        &self,
+        threads: usize,
+        handler: impl Fn(S::Request) -> Result<S::Reply, S::Error> + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        self.serve_blocking(S::SERVICE, threads, move |request, reply| {
+            match postcard::from_bytes(request.payload()) {
+                Ok(value) => match postcard::to_stdvec(&handler(value)) {
+                    Ok(answer) => reply.send(answer),
+                    Err(_) => drop(reply),
+                },
+                Err(_) => reply.refuse(MALFORMED),
+            }
+        })
+    }
+
+    /// Calls a typed service and polls until it is complete.
+    pub fn call_typed<S: TypedService>(
+        &self,
+        peer: Peer,
+        request: &S::Request,
+        within: Duration,
+    ) -> TypedResult<S> {
+        let payload = encode(request)?;
+        let answer = self.call(peer, S::SERVICE, &payload).within(within).wait();
+        decode::<S>(answer.as_deref().map_err(|error| error.clone().into()))
+    }
+}
+
+impl Client {
+    /// Prepares a call to a typed service.
+    ///
+    /// # Errors
+    /// The request has no encoding.
+    pub fn call_typed<S: TypedService>(
+        &self,
+        peer: Peer,
+        request: &S::Request,
+    ) -> Result<TypedCall<S>, TypedError<S::Error>> {
+        Ok(TypedCall { call: self.call(peer, S::SERVICE, encode(request)?), of: PhantomData })
+    }
+}
+
+impl ClientConnection {
+    /// Prepares a call to a typed service of one of the servers.
+    ///
+    /// # Errors
+    /// The request has no encoding.
+    pub fn call_typed<S: TypedService>(
+        &self,
+        request: &S::Request,
+    ) -> Result<TypedCall<S>, TypedError<S::Error>> {
+        Ok(TypedCall { call: self.call(S::SERVICE, encode(request)?), of: PhantomData })
+    }
+}
+
+/// A typed call that is about to be made. Nothing is sent before `send` or `wait`.
+#[must_use = "a call is sent by `send` or `wait`"]
+pub struct TypedCall<S> {
+    call: ClientCall,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S: TypedService> TypedCall<S> {
+    /// As [`ClientCall::within`].
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.call = self.call.within(timeout);
+        self
+    }
+
+    /// Sends the call; dropping the future cancels it.
+    pub async fn send(self) -> TypedResult<S> {
+        let answer = self.call.await;
+        decode::<S>(answer.as_deref().map_err(Clone::clone))
+    }
+
+    /// Sends the call and blocks this thread until it is complete, as [`ClientCall::wait`].
+    pub fn wait(self) -> TypedResult<S> {
+        let answer = self.call.wait();
+        decode::<S>(answer.as_deref().map_err(Clone::clone))
+    }
+}
+
+fn encode<T: Serialize, E: Debug>(request: &T) -> Result<Vec<u8>, TypedError<E>> {
+    postcard::to_stdvec(request).map_err(|error| TypedError::NotEncoded { why: error.to_string() })
+}
+
+fn decode<S: TypedService>(answer: Result<&[u8], ClientError>) -> TypedResult<S> {
+    let bytes = answer.map_err(|error| match error {
+        ClientError::Call(CallError::Refused { code: MALFORMED }) => TypedError::RequestMalformed,
+        error => TypedError::Call(error),
+    })?;
+    let result: Result<S::Reply, S::Error> =
+        postcard::from_bytes(bytes).map_err(|error| TypedError::ReplyMalformed { why: error.to_string() })?;
+    result.map_err(TypedError::Handler)
+}
