@@ -6,6 +6,7 @@
 //! thread therefore starts the children and lives exactly as long as [`Children`] does.
 
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -13,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, set_parent_process_death_signal,
+};
 
 use super::variables::{
     CORE_VARIABLE, EXTERNAL_VARIABLE, HOSTS_VARIABLE, PARENT_VARIABLE, RANK_VARIABLE, RENDEZVOUS_VARIABLE,
@@ -202,6 +205,22 @@ impl Drop for Children {
         if let Some(starter) = self.starter.take() {
             let _ = starter.join();
         }
+    }
+}
+
+/// Has the kernel ask a command's process to end (SIGTERM) when the thread that starts it ends, however it
+/// ends. For launchers, which end their own processes when they are asked to.
+pub fn end_with_this_thread(command: &mut Command) {
+    let starter = getpid();
+    let tie = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // Asked after the kernel was told: a starter that dies from here on is noticed.
+        if getppid() == Some(starter) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec the new process makes two system calls and allocates nothing.
+    #[expect(unsafe_code, reason = "the new process itself has to ask for the signal")]
+    unsafe {
+        command.pre_exec(tie);
     }
 }
 

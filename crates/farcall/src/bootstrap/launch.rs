@@ -65,6 +65,19 @@ pub enum LaunchError {
         /// The number of ranks.
         size: u32,
     },
+    /// This process is one of several, and nothing says where they meet.
+    #[error(
+        "{size}={processes}: a launcher that does not speak PMIx started this process; set FARCALL_RENDEZVOUS \
+         and FARCALL_SIZE={processes}, and in each process FARCALL_RANK=${rank}, or unset {size}"
+    )]
+    NotSpokenTo {
+        /// The launcher's variable with the number of processes.
+        size: &'static str,
+        /// How many there are.
+        processes: u32,
+        /// The launcher's variable with the number of this one.
+        rank: &'static str,
+    },
     /// The size is not the length of the host list.
     #[error("FARCALL_SIZE={size} differs from the {hosts} entries of FARCALL_HOSTS; unset FARCALL_SIZE")]
     SizeDiffers {

@@ -8,6 +8,7 @@
 mod children;
 mod directory;
 mod fields;
+mod foreign;
 mod hosts;
 mod incarnation;
 mod launch;
@@ -22,7 +23,7 @@ mod start;
 mod stream;
 mod variables;
 
-pub use children::{ChildPlan, Children, SpawnError, StillRunning};
+pub use children::{ChildPlan, Children, SpawnError, StillRunning, end_with_this_thread};
 pub(crate) use directory::NameWatch;
 pub use directory::{
     BarrierError, CompareError, Directory, JoinError, LocalRanks, PublishError, ResolveError,

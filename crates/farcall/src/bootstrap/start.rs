@@ -10,6 +10,7 @@ use rustix::system::uname;
 
 use super::children::{ChildPlan, Children, SpawnError};
 use super::directory::{Directory, JoinError, LocalRanks};
+use super::foreign::refuse_foreign_launchers;
 use super::hosts::HostPort;
 use super::incarnation::random_incarnation;
 use super::launch::{Launch, LaunchError};
@@ -73,13 +74,18 @@ pub enum BootstrapError {
 
 impl Bootstrap {
     /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx says
-    /// (`mpirun`, `prterun`, `srun --mpi=pmix`); alone when there is none either.
+    /// (`mpirun`, `prterun`, `srun --mpi=pmix`); alone when there is none either. One of several processes
+    /// that another launcher started is not alone, and has to be told where the others are.
     ///
     /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
         match (Launch::from_env()?, farcall_pmix::job()) {
             (Launch::Alone, Ok(Some(job))) => Self::in_job(job, JOIN_WITHIN),
             (Launch::Alone, Err(error)) => Err(error.into()),
+            (Launch::Alone, Ok(None)) => {
+                refuse_foreign_launchers(|variable| std::env::var_os(variable))?;
+                Self::start(Launch::Alone, JOIN_WITHIN)
+            }
             (launch, _) => Self::start(launch, JOIN_WITHIN),
         }
     }
@@ -110,9 +116,12 @@ impl Bootstrap {
         Self::with_directory(ranks.directory(rank, incarnation), None)
     }
 
-    /// Joins a rendezvous that somebody serves at `address`, whatever the environment says.
+    /// Joins a rendezvous that somebody serves at `address`, whatever place the environment gives.
     pub fn join(address: &HostPort, rank: u32, size: u32, within: Duration) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
         let directory = Directory::join(address, rank, size, random_incarnation(), within)?;
+        placement.pin()?;
         Ok(Self::with_directory(directory, None))
     }
 

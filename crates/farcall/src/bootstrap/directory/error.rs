@@ -21,6 +21,14 @@ pub enum JoinError {
         /// What the last attempt ran into.
         reason: String,
     },
+    /// The processes of this machine cannot find each other: `ip link set lo up`.
+    #[error(
+        "the loopback interface is down, so that {address} cannot be reached; bring it up (ip link set lo up)"
+    )]
+    NoLoopback {
+        /// Where the rendezvous should be.
+        address: String,
+    },
     /// The rendezvous does not want this process.
     #[error(transparent)]
     Refused(#[from] Refusal),

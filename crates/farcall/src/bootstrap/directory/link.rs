@@ -26,6 +26,8 @@ pub(super) enum LinkError {
     Unreachable(String),
     /// No attempt will.
     Refused(Refusal),
+    /// Nor will one here: this machine does not even reach itself.
+    NoLoopback,
 }
 
 /// A connection that has just joined.
@@ -46,9 +48,10 @@ pub(super) fn reach(address: &HostPort, join: &Join, within: Duration) -> Result
             Err(failure) => failure,
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left.is_zero() || matches!(failure, LinkError::NoLoopback) {
             return Err(match failure {
                 LinkError::Refused(refusal) => JoinError::Refused(refusal),
+                LinkError::NoLoopback => JoinError::NoLoopback { address: address.to_string() },
                 LinkError::Unreachable(reason) => {
                     JoinError::Unreachable { address: address.to_string(), within, reason }
                 }
@@ -74,7 +77,11 @@ pub(super) fn try_addresses(address: &HostPort, join: &Join, deadline: Instant) 
 /// Connects and joins, in at most [`ATTEMPT_MAX`] for each of the two and not beyond `deadline`.
 fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<Opened, LinkError> {
     let unreachable = |error: io::Error| LinkError::Unreachable(describe(&error));
-    let stream = TcpStream::connect_timeout(&address, attempt_time(deadline)).map_err(unreachable)?;
+    let connected = TcpStream::connect_timeout(&address, attempt_time(deadline));
+    let stream = connected.map_err(|error| match error.kind() {
+        io::ErrorKind::NetworkUnreachable if address.ip().is_loopback() => LinkError::NoLoopback,
+        _ => unreachable(error),
+    })?;
     match greet(&stream, join, deadline).map_err(unreachable)? {
         Answer::Welcome { beyond_machine } => Ok(Opened { stream, beyond_machine }),
         Answer::Refused(refusal) => Err(LinkError::Refused(refusal)),

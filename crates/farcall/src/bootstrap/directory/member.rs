@@ -400,6 +400,8 @@ impl Shared {
                     }
                 }
                 Err(LinkError::Unreachable(reason)) => self.is_cut_off(&reason),
+                // It may come up again.
+                Err(LinkError::NoLoopback) => self.is_cut_off("the loopback interface is down"),
                 Err(LinkError::Refused(refusal)) => {
                     self.is_cut_off(&refusal.to_string());
                     self.lock().refused = Some(refusal);
