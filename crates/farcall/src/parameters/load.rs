@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value as TomlValue};
 
-use super::nearest::nearest;
+use super::nearest::{edits, nearest};
 use super::parameter::ENVIRONMENT_PREFIX;
 use super::{Invalid, Origin, PARAMETERS, Parameter, Settings, SettingsError};
 use crate::bootstrap::LAUNCH_VARIABLES;
@@ -15,6 +15,11 @@ pub const CONFIG_VARIABLE: &str = "FARCALL_CONFIG";
 
 /// Variables with this prefix are nobody's parameters: programs and tests may use them as they like.
 const FREE_PREFIX: &str = "FARCALL_TEST_";
+
+/// An unknown variable is taken for a parameter that was written wrongly when at most one character in this
+/// many is another one. Orchestrators and module systems set variables with any name's prefix
+/// (`FARCALL_SERVICE_HOST`, `FARCALL_ROOT`): those name nothing of farcall's.
+const CHARACTERS_PER_MISTAKE: usize = 4;
 
 /// What settings are made of, beside the defaults.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +39,50 @@ impl Sources {
         let file = std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from).map(read_file).transpose()?;
         let assignments = assignments.into_iter().collect();
         Ok(Self { file, environment: std::env::vars_os().collect(), assignments })
+    }
+}
+
+/// The variables of this process's environment that begin as farcall's do and are nobody's. They have no
+/// effect.
+pub fn stray_variables() -> Vec<String> {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let mut stray: Vec<String> =
+        names.filter(|name| matches!(Variable::named(name), Variable::Stray)).collect();
+    stray.sort_unstable();
+    stray
+}
+
+/// What an environment variable is to farcall.
+enum Variable {
+    /// It sets a parameter.
+    Parameter(&'static Parameter),
+    /// Something else reads it, or it is not ours.
+    Others,
+    /// It has our prefix, and resembles no name of ours.
+    Stray,
+    /// It has our prefix, and nearly this name.
+    NearMiss(String),
+}
+
+impl Variable {
+    fn named(name: &str) -> Self {
+        let reserved = || LAUNCH_VARIABLES.iter().chain([&CONFIG_VARIABLE]);
+        let Some(rest) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|_| !name.starts_with(FREE_PREFIX))
+        else {
+            return Self::Others;
+        };
+        if reserved().any(|other| *other == name) {
+            return Self::Others;
+        }
+        if let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.environment() == name) {
+            return Self::Parameter(parameter);
+        }
+        let known = PARAMETERS.iter().map(Parameter::environment);
+        let nearest = nearest(name, known.chain(reserved().map(|other| (*other).to_owned())));
+        match edits(name, &nearest) * CHARACTERS_PER_MISTAKE <= rest.chars().count() {
+            true => Self::NearMiss(nearest),
+            false => Self::Stray,
+        }
     }
 }
 
@@ -102,19 +151,13 @@ impl Settings {
 
     fn apply_variable(&mut self, variable: &OsString, text: &OsString) -> Result<(), SettingsError> {
         let name = variable.to_string_lossy();
-        let ours = name.starts_with(ENVIRONMENT_PREFIX) && !name.starts_with(FREE_PREFIX);
-        let reserved = || LAUNCH_VARIABLES.iter().chain([&CONFIG_VARIABLE]);
-        if !ours || reserved().any(|other| *other == name) {
-            return Ok(());
-        }
-        let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.environment() == name) else {
-            let known = PARAMETERS.iter().map(Parameter::environment);
-            let nearest = nearest(&name, known.chain(reserved().map(|other| (*other).to_owned())));
-            return Err(SettingsError::Unknown {
-                origin: Origin::Environment,
-                name: name.into_owned(),
-                nearest,
-            });
+        let parameter = match Variable::named(&name) {
+            Variable::Parameter(parameter) => parameter,
+            Variable::Others | Variable::Stray => return Ok(()),
+            Variable::NearMiss(nearest) => {
+                let (origin, name) = (Origin::Environment, name.into_owned());
+                return Err(SettingsError::Unknown { origin, name, nearest });
+            }
         };
         match text.to_str() {
             Some(text) => self.set_parameter(parameter, Origin::Environment, &name, text),

@@ -12,7 +12,7 @@ pub fn nearest<T: AsRef<str>>(text: &str, candidates: impl IntoIterator<Item = T
 }
 
 /// Insertions, deletions and substitutions that turn one text into the other (Levenshtein's distance).
-fn edits(from: &str, to: &str) -> usize {
+pub(super) fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, character) in from.chars().enumerate() {

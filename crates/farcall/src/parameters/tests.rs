@@ -181,6 +181,21 @@ fn variables_of_the_launch_and_of_tests_are_no_parameters() {
 }
 
 #[test]
+fn variables_that_orchestrators_and_module_systems_set_are_no_parameters() {
+    // The first ones are those of a service of Kubernetes that is called farcall.
+    let names = ["SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_7117_TCP", "PORT_7117_TCP_ADDR"];
+    for name in names.into_iter().chain(["ROOT", "HOME", "DIR", "VERSION", "BIN_PATH"]) {
+        let name = format!("FARCALL_{name}");
+        let environment = [(name.as_str(), "tcp://10.0.0.5:7117")];
+        assert_eq!(
+            Settings::from_sources(&sources(None, &environment, &[])),
+            Ok(Settings::default()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn a_value_out_of_range_leads_to_the_nearest_valid_one() {
     let cases = [
         ("ring.ring_bytes=100", "out of range; the nearest valid value is 4K"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall::parameters::{Parameter, Settings, Value};
+use farcall::parameters::{Parameter, Settings, Value, stray_variables};
 use farcall::{CmReach, DeviceReport, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices};
 use serde_json::json;
 
@@ -17,6 +17,7 @@ const SCHEMA: &str = "farcall.info.v1";
 pub fn run(info: &Info) -> Result<(), Failure> {
     let settings = load_settings(&info.settings)?;
     let mut report = Report::open(info.json.as_ref())?;
+    stray_variables().iter().try_for_each(|name| show_stray(name, &mut report))?;
     if !info.parameters {
         let mut transports = TransportKind::every().filter(|transport| !transport.is_simulated());
         transports.try_for_each(|transport| show_transport(transport, &settings, &mut report))?;
@@ -27,6 +28,11 @@ pub fn run(info: &Info) -> Result<(), Failure> {
             .try_for_each(|device| show_device(device, &mut report));
     }
     settings.iter().try_for_each(|(parameter, value)| show_parameter(parameter, &value, &mut report))
+}
+
+fn show_stray(name: &str, report: &mut Report) -> Result<(), Failure> {
+    report.line(format_args!("{name} in the environment names no parameter and has no effect"))?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "stray_variable", "name": name }))
 }
 
 fn show_transport(transport: TransportKind, settings: &Settings, report: &mut Report) -> Result<(), Failure> {
