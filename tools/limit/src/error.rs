@@ -8,6 +8,12 @@ pub enum LimitError {
     /// A thread could not run where it must: allow this process two cores.
     #[error(transparent)]
     Cores(#[from] CoresError),
+    /// The system gave no thread: allow more of them.
+    #[error("cannot start a thread: {reason}; raise the limit of processes (ulimit -u, pids.max)")]
+    Thread {
+        /// The system's own words.
+        reason: String,
+    },
     /// The system gave no shared memory: free some.
     #[error("cannot map {bytes} bytes of shared memory: {reason}")]
     Memory {

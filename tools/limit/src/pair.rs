@@ -1,14 +1,14 @@
 //! Two threads on two cores that start together.
 
-use std::sync::Barrier;
-use std::thread;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
-use crate::{Core, CorePair, CoresError, LimitError, pin_to};
+use crate::{Core, CorePair, LimitError, pin_to};
 
 /// Runs `initiator` and `responder` at the same time, each pinned to its core, and returns what the initiator
 /// found.
 ///
-/// Neither side starts before both are pinned; when one cannot be, neither starts.
+/// Neither side starts before both are pinned; when one cannot be, or has no thread, neither starts.
 pub(crate) fn run_pair<Found, Done>(
     cores: CorePair,
     initiator: impl FnOnce() -> Found + Send,
@@ -18,39 +18,59 @@ where
     Found: Send,
     Done: Send,
 {
-    let start = Start { barrier: Barrier::new(2), refusal: std::sync::Mutex::new(None) };
     thread::scope(|scope| {
-        let responder = scope.spawn(|| start.pinned_to(cores.responder).map(|()| responder()));
-        let initiator = scope.spawn(|| start.pinned_to(cores.initiator).map(|()| initiator()));
-        let found = initiator.join().expect("a bare loop does not panic")?;
-        let done = responder.join().expect("a bare loop does not panic")?;
+        // A side that is dropped on the way out of here ends without having started.
+        let responder = Side::new(scope, cores.responder, responder)?;
+        let initiator = Side::new(scope, cores.initiator, initiator)?;
+        responder.await_pinned()?;
+        initiator.await_pinned()?;
+        let (responder, initiator) = (responder.start(), initiator.start());
+        let found = initiator.join().expect("a bare loop does not panic").expect("it was started");
+        let done = responder.join().expect("a bare loop does not panic").expect("it was started");
         Ok((found, done))
     })
 }
 
-/// Where the two sides meet before they start.
-struct Start {
-    barrier: Barrier,
-    refusal: std::sync::Mutex<Option<CoresError>>,
+/// A thread that is pinned and waits to be started. It ends when it is dropped before that.
+struct Side<'scope, Done> {
+    pinned: Receiver<Result<(), LimitError>>,
+    start: SyncSender<()>,
+    thread: ScopedJoinHandle<'scope, Option<Done>>,
 }
 
-impl Start {
-    /// Pins the calling thread and waits for the other side; fails on both sides when either cannot be
-    /// pinned.
-    fn pinned_to(&self, core: Core) -> Result<(), LimitError> {
-        let refusal = || self.refusal.lock().expect("nothing panics while it holds the lock");
-        if let Err(error) = pin_to(core) {
-            *refusal() = Some(error);
-        }
-        self.barrier.wait();
-        refusal().clone().map_or(Ok(()), |error| Err(error.into()))
+impl<'scope, Done: Send + 'scope> Side<'scope, Done> {
+    fn new(
+        scope: &'scope Scope<'scope, '_>,
+        core: Core,
+        run: impl FnOnce() -> Done + Send + 'scope,
+    ) -> Result<Self, LimitError> {
+        let ((report, pinned), (start, started)) = (sync_channel(1), sync_channel(1));
+        let life = move || {
+            // Nobody may want to know any more; then nobody starts this side either.
+            let _ = report.send(pin_to(core).map_err(LimitError::from));
+            started.recv().ok().map(|()| run())
+        };
+        let thread = thread::Builder::new()
+            .spawn_scoped(scope, life)
+            .map_err(|error| LimitError::Thread { reason: error.to_string() })?;
+        Ok(Self { pinned, start, thread })
+    }
+
+    fn await_pinned(&self) -> Result<(), LimitError> {
+        self.pinned.recv().expect("pinning does not panic")
+    }
+
+    fn start(self) -> ScopedJoinHandle<'scope, Option<Done>> {
+        // It waits for exactly this.
+        let _ = self.start.send(());
+        self.thread
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allowed_cores;
+    use crate::{CoresError, allowed_cores};
 
     #[test]
     fn both_sides_run_where_they_should() {

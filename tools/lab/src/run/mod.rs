@@ -3,6 +3,8 @@
 //! A workload runs on processes of this machine or on a simulated fabric. On a machine it runs in blocks,
 //! between looks at how far the cores are apart.
 
+pub(crate) mod beside;
+
 pub mod bench;
 pub mod benchkv;
 pub mod blocks;

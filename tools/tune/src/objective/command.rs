@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use farcall::bootstrap::end_with_this_thread;
 use farcall_lab::files::{create_new, write_beside};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -132,6 +133,8 @@ impl CommandObjective {
         let mut command = Command::new(program);
         command.args(arguments).envs(rendered.environment()).process_group(0).stdin(Stdio::null());
         command.stdout(file("stdout")?).stderr(file("stderr")?);
+        // When the tuner is killed, its trial is not to go on.
+        end_with_this_thread(&mut command);
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ObjectiveError::NotFound { command: (*program).to_owned() },
             _ => system(&format!("start `{program}`"), &error),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use farcall::bootstrap::end_with_this_thread;
 use farcall_lab::files::create_new;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Map, Value as Json, json};
@@ -72,6 +73,7 @@ impl ResidentObjective {
             .map_err(|error| failed("write the output of a trial", error.to_string()))?;
         let mut command = Command::new(program);
         command.args(arguments).envs(rendered.environment()).process_group(0);
+        end_with_this_thread(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ObjectiveError::NotFound { command: (*program).to_owned() },

@@ -12,6 +12,7 @@ use farcall_limit::pin_to;
 use super::launch::{Server, bounded_on, free_port};
 use super::{Ask, PeerError, PeerFigure};
 use crate::files::ScratchFolder;
+use crate::run::beside;
 use crate::statistics::histogram::LatencyHistogram;
 use farcall_base::Random;
 
@@ -120,7 +121,10 @@ fn measure<S: Read + Write + Send>(
         pin_to(ask.cores.initiator).map_err(|error| failed(error.to_string()))?;
         read_objects(ask, stream, dialect).map_err(|error| failed(error.to_string()))
     };
-    std::thread::scope(|scope| scope.spawn(client).join().expect("the client does not panic"))
+    std::thread::scope(|scope| {
+        let client = beside::spawn_scoped(scope, client).map_err(failed)?;
+        client.join().expect("the client does not panic")
+    })
 }
 
 /// With one request in flight the median round trip, with more the requests per second.

@@ -8,6 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use farcall::Node;
 
+use crate::run::beside;
+
 /// How many steps a run has: it is waited for, it is measured.
 const STEPS_PER_RUN: u32 = 2;
 
@@ -55,11 +57,11 @@ pub(super) enum Step {
 
 impl Control {
     /// Starts the thread.
-    pub(super) fn start(node: Arc<Node>, runs: usize, within: Duration) -> Self {
+    pub(super) fn start(node: Arc<Node>, runs: usize, within: Duration) -> Result<Self, String> {
         let steps = Arc::new(Steps::default());
         let shared = Arc::clone(&steps);
-        let thread = thread::spawn(move || attend_meetings(&node, &shared, runs, within));
-        Self { steps, thread }
+        let thread = beside::spawn(move || attend_meetings(&node, &shared, runs, within))?;
+        Ok(Self { steps, thread })
     }
 
     /// The step that is asked for, if there is one. To be followed by `took`.

@@ -39,7 +39,7 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
     let mut daemon = Daemon::new(&endpoint, shard, shards, slots);
     daemon.meet_all().map_err(|error| error.to_string())?;
     let empty_turn_nanos = time_empty_turns(&mut daemon);
-    let control = Control::start(node, bench.runs, within);
+    let control = Control::start(node, bench.runs, within)?;
     let mut runs = Vec::with_capacity(bench.runs);
     let mut times = PhaseTimes::new();
     let mut before = OwnCounters::read();

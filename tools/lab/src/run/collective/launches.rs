@@ -18,6 +18,7 @@ use super::simulated::{self, SimulatedError};
 use super::threads::{self, ThreadsError};
 use super::{CollectivePlan, OperationTime};
 use crate::explain::trace::HostTrace;
+use crate::run::beside;
 use crate::run::simulation::SimulatedRun;
 
 /// Where ranks live.
@@ -134,7 +135,10 @@ fn in_parallel<J: Sync, R: Send>(jobs: &[J], at_once: usize, run: impl Fn(&J) ->
     };
     thread::scope(|scope| {
         for _ in 1..at_once.min(jobs.len()) {
-            scope.spawn(work);
+            // Where there are no more threads, those that there are do it all.
+            if beside::spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
         work();
     });

@@ -2,10 +2,8 @@
 
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::process::{ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
@@ -16,6 +14,7 @@ use super::instruments::Instruments;
 use super::report::{Found, put_together};
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
+use crate::run::beside;
 use crate::run::program::Program;
 
 /// On which cores the processes run.
@@ -159,7 +158,7 @@ pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<
     let (sender, reports) = channel();
     for rank in 0..ranks {
         if let Some(output) = children.take_stdout(rank as u32) {
-            read_aside(rank, output, sender.clone());
+            beside::read(rank, output, sender.clone()).map_err(|why| workers.failed(rank, why))?;
         }
     }
     drop(sender);
@@ -173,16 +172,6 @@ fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
     // Where reports are written, UCX would otherwise write its messages.
     command.env("UCX_LOG_FILE", "stderr");
     ChildPlan::new(rank, command).on_core(core.0 as u32)
-}
-
-/// Reads a process's output in a thread of its own, so that waiting for it can be given up.
-fn read_aside(rank: usize, mut output: ChildStdout, sender: Sender<(usize, String)>) {
-    thread::spawn(move || {
-        let mut text = String::new();
-        // What cannot be read shows as a report that is not whole.
-        let _ = output.read_to_string(&mut text);
-        let _ = sender.send((rank, text));
-    });
 }
 
 /// The first failure ends the wait.

@@ -17,6 +17,7 @@ use super::server::serve;
 use super::store::filled_shard;
 use super::{ExchangeWork, FINISHED, Job, READY};
 use crate::explain::trace::HostTrace;
+use crate::run::beside;
 
 /// The argument that makes the program a worker; the next one is its job.
 pub const WORKER_COMMAND: &str = "exchange-worker";
@@ -74,16 +75,15 @@ pub(crate) fn pass(
     within: Duration,
     shares_cores: bool,
 ) -> Result<(), String> {
-    let passed = thread::scope(|scope| {
-        let waiting = scope.spawn(|| node.barrier(barrier, within));
+    thread::scope(|scope| {
+        let waiting = beside::spawn_scoped(scope, || node.barrier(barrier, within))?;
         while !waiting.is_finished() {
             if endpoint.poll(|_, _| {}) == 0 && shares_cores {
                 thread::yield_now();
             }
         }
-        waiting.join()
-    });
-    passed.expect("a barrier does not panic").map_err(sentence)
+        waiting.join().expect("a barrier does not panic").map_err(sentence)
+    })
 }
 
 fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<Found, String> {

@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Instant;
 
-use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
+use farcall::bootstrap::{
+    ChildPlan, Children, Rendezvous, RendezvousError, SpawnError, end_with_this_thread,
+};
 use farcall_limit::{CorePair, CoresError, allowed_cores};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -16,6 +17,7 @@ use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
 use crate::explain::trace::{HostTrace, TracedMessages};
 use crate::files::ScratchFolder;
+use crate::run::beside;
 use crate::run::program::Program;
 
 /// Why the rate could not be measured.
@@ -36,6 +38,12 @@ pub enum MessageRateError {
     )]
     Launcher {
         /// The system's words.
+        why: String,
+    },
+    /// No thread is left to hear the processes.
+    #[error("{why}")]
+    Thread {
+        /// Why, and what to do.
         why: String,
     },
     /// Sender (rank 0) or receiver (rank 1) could not do its job.
@@ -119,7 +127,7 @@ fn started(program: &Program, jobs: &str, end: Instant) -> Result<String, Messag
     let plans = (0..2).map(|rank| plan(program, jobs, rank)).collect();
     let mut children = Children::start(rendezvous.address(), 2, plans)?;
     let outputs: Vec<_> = (0..2).filter_map(|rank| children.take_stdout(rank)).collect();
-    Ok(written(outputs, end).0)
+    Ok(written(outputs, end)?.0)
 }
 
 /// As [`started`], by `mpirun`.
@@ -132,8 +140,9 @@ fn launched(program: &Program, jobs: &str, end: Instant) -> Result<String, Messa
     // The processes choose their cores themselves; Open MPI has these options as variables, which other
     // launchers ignore.
     command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_hwloc_base_binding_policy", "none");
+    end_with_this_thread(&mut command);
     let mut launcher = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let (text, is_all) = written(launcher.stdout.take(), end);
+    let (text, is_all) = written(launcher.stdout.take(), end)?;
     if !is_all && let Some(process) = Pid::from_raw(launcher.id() as i32) {
         // It ends its processes when it is told to. That it has ended is as well.
         let _ = kill_process(process, Signal::TERM);
@@ -143,25 +152,29 @@ fn launched(program: &Program, jobs: &str, end: Instant) -> Result<String, Messa
 }
 
 /// What is written to all of `outputs` until they are closed, or until the end; and whether that is all.
-fn written(outputs: impl IntoIterator<Item = ChildStdout>, end: Instant) -> (String, bool) {
+fn written(
+    outputs: impl IntoIterator<Item = ChildStdout>,
+    end: Instant,
+) -> Result<(String, bool), MessageRateError> {
     let (sender, receiver) = channel();
     for output in outputs {
         let sender = sender.clone();
         // In a thread of its own, so that waiting for it can be given up.
-        thread::spawn(move || {
+        let life = move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     break;
                 }
             }
-        });
+        };
+        beside::spawn(life).map_err(|why| MessageRateError::Thread { why })?;
     }
     drop(sender);
     let mut text = String::new();
     loop {
         match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => text.extend([line.as_str(), "\n"]),
-            Err(reason) => return (text, reason == RecvTimeoutError::Disconnected),
+            Err(reason) => return Ok((text, reason == RecvTimeoutError::Disconnected)),
         }
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::receive::look_at;
 use super::work::{Job, Limit, OVERHEAD_MAX, SENDER, WorkerReport, sentence};
 use super::{LoopError, Share, write_number};
+use crate::run::beside;
 
 /// How a raw loop finds what has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +96,7 @@ fn measure(
 fn meet(slots: &mut impl RawSlots, bootstrap: &Bootstrap, name: &str) -> Result<(), String> {
     let directory = &*bootstrap.directory;
     thread::scope(|scope| {
-        let barrier = scope.spawn(|| directory.barrier(name, OVERHEAD_MAX));
+        let barrier = beside::spawn_scoped(scope, || directory.barrier(name, OVERHEAD_MAX))?;
         while !barrier.is_finished() {
             slots.progress();
             thread::yield_now();

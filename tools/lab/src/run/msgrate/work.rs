@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::sync::mpsc::channel;
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
@@ -14,6 +15,7 @@ use super::receive::receive;
 use super::send::send;
 use super::{LoopError, MessageRate, READY, RECEIVED, Share};
 use crate::explain::trace::HostTrace;
+use crate::run::beside;
 
 /// The argument that makes the program a worker; the next one has the jobs of both.
 pub const WORKER_COMMAND: &str = "message-worker";
@@ -103,14 +105,19 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
     let sends = node.rank() == SENDER;
     let start = Barrier::new(job.rate.threads);
     let measured = std::thread::scope(|scope| {
-        let threads: Vec<_> = endpoints
-            .into_iter()
-            .enumerate()
-            .map(|(number, endpoint)| {
-                let start = &start;
-                scope.spawn(move || run_thread(&endpoint, number, sends, job, start))
-            })
-            .collect();
+        // None begins before all are there: at the barrier it would wait for ever for a missing one.
+        let (mut threads, mut begins) = (Vec::new(), Vec::new());
+        for (number, endpoint) in endpoints.into_iter().enumerate() {
+            let start = &start;
+            let (begin, begun) = channel();
+            let life = move || match begun.recv() {
+                Ok(()) => run_thread(&endpoint, number, sends, job, start),
+                Err(_) => Err("another thread could not be started".to_owned()),
+            };
+            threads.push(beside::spawn_scoped(scope, life)?);
+            begins.push(begin);
+        }
+        begins.into_iter().for_each(|begin| begin.send(()).expect("it waits for this"));
         let joined =
             threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
         joined.collect::<Result<Vec<(Duration, Option<HostTrace>)>, String>>()
