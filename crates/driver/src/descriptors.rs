@@ -27,9 +27,18 @@ pub fn memory_file(name: &str, bytes: usize) -> io::Result<OwnedFd> {
     }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => memfd_create(name, flags)?,
-        made => made?,
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
     };
+    let file = file.map_err(|error| match error {
+        // Of an ordinary process the kernel refuses it for neither of these reasons.
+        Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
+            let why =
+                format!("memfd_create is refused ({error}); allow it (seccomp filter, vm.memfd_noexec)");
+            io::Error::new(io::ErrorKind::PermissionDenied, why)
+        }
+        error => error.into(),
+    })?;
     ftruncate(&file, bytes as u64)?;
     Ok(file)
 }

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use farcall_driver::{HELLO_BYTES_MAX, LaneFault};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketType, recvmsg, send, sendmsg, sockopt,
 };
+use rustix::process::{Resource, getrlimit};
 
 use crate::intake::ForeignFd;
 use crate::options::Caller;
@@ -30,6 +31,9 @@ const GOODBYE: u8 = b'D';
 const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 26;
 const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + HELLO_BYTES_MAX;
+
+/// The descriptors of an offer: a ring, blocks and a doorbell.
+const OFFERED: usize = 3;
 
 /// The smallest ring, in bytes.
 pub const RING_BYTES_MIN: usize = 4096;
@@ -72,7 +76,7 @@ pub struct Accepted {
 pub fn send_offer(socket: impl AsFd, offer: &Offer<'_>) -> io::Result<()> {
     let message = encode_offer(offer);
     let descriptors = [offer.ring, offer.blocks, offer.doorbell];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(OFFERED))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)),
@@ -110,6 +114,11 @@ pub fn receive_offer(socket: impl AsFd, account: &Account<'_>) -> Result<Option<
         })
         .flatten()
         .collect();
+    // The kernel leaves out those for which this process has no number left.
+    if received.flags.contains(ReturnFlags::CTRUNC) && descriptors.len() < OFFERED {
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        return Err(refuse(format!("no descriptors are left for another connection (ulimit -n {most})")));
+    }
     accept_offer(&message[..received.bytes], descriptors, account).map(Some)
 }
 
