@@ -16,6 +16,7 @@ use arguments::{Arguments, Command, Sim};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    progress::end_by_signals_as_first_process();
     if let Some(report) = report_of_worker() {
         println!("{report}");
         return ExitCode::SUCCESS;

@@ -2,8 +2,8 @@
 //! end, so that what was found is shown and what was made is removed.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use farcall_base::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -58,6 +58,43 @@ impl Drop for Progress {
     }
 }
 
+/// Whether signals end this process although it is the first one of a container; there only.
+static ENDED_AS_FIRST: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The signals that ask a program to end.
+const ENDING: [i32; 4] = [
+    signal_hook::consts::SIGINT,
+    signal_hook::consts::SIGTERM,
+    signal_hook::consts::SIGHUP,
+    signal_hook::consts::SIGQUIT,
+];
+
+/// The first process of a container has no default action for signals: what would end any other one does
+/// nothing to it. This one ends by them all the same, with the status that a shell gives for it, until
+/// somebody watches for them.
+pub fn end_by_signals_as_first_process() {
+    const FIRST: u32 = 1;
+    /// What a shell adds to the number of a signal.
+    const STATUS_OF_SIGNALS: i32 = 128;
+    if std::process::id() != FIRST {
+        return;
+    }
+    let ended = ENDED_AS_FIRST.get_or_init(|| Arc::new(AtomicBool::new(true)));
+    for signal in ENDING {
+        let status = STATUS_OF_SIGNALS + signal;
+        // It fails for signals that nobody may handle; these are none.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(ended));
+    }
+}
+
+/// Whether whoever started this program wants it to ignore a signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Whether somebody wants to stop.
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -65,7 +102,10 @@ impl Interrupt {
     /// Watches for the signals that ask a program to end.
     pub fn watch() -> Result<Self, Failure> {
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        if let Some(ended) = ENDED_AS_FIRST.get() {
+            ended.store(false, Ordering::Relaxed);
+        }
+        for signal in ENDING.into_iter().filter(|signal| !is_ignored(*signal)) {
             // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
             let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
             noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;

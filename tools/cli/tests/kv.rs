@@ -65,6 +65,32 @@ fn shards_that_start_one_after_the_other_pass_requests_on_while_others_are_absen
 }
 
 #[test]
+fn a_shard_that_would_be_of_another_store_is_refused() {
+    let (_first, at, _) = Shard::serve_first(&["--shards", "2", "--transport", "basic+udp"]);
+    for (shards, transport) in [("3", "basic+udp"), ("2", "homa+udp")] {
+        let serve = ["kv", "serve", "--at", &at, "--memory", "16M", "--shard", "1"];
+        let refused = sentence(&[&serve[..], &["--shards", shards, "--transport", transport]].concat(), 2);
+        let expected = format!(
+            "farcall: shard 0 at {at} is one of 2 over basic+udp, and shard 1 would be one of {shards} over \
+             {transport}; give all shards the same --shards and --transport"
+        );
+        assert_eq!(refused, expected);
+    }
+    assert!(Shard::serve(&at, &["--shards", "2", "--shard", "1", "--transport", "basic+udp"]).is_some());
+}
+
+#[test]
+fn a_name_of_the_loopback_address_leads_to_the_same_slots_and_values_may_be_negative() {
+    let (_shard, at, _) = Shard::serve_first(&[]);
+    let port = at.rsplit_once(':').expect("a host and a port").1;
+    let named = format!("localhost:{port}");
+    let put = farcall(&["kv", "put", "n", "-5", "--slots", "only", "--at", &named]);
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    let got = farcall(&["kv", "get", "n", "--slots", "only", "--at", &at]);
+    assert_eq!(got.stdout, b"-5");
+}
+
+#[test]
 fn a_store_is_used_from_a_shell() {
     let (shard, at, line) = Shard::serve_first(&[]);
     assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod explain;
 pub mod files;
+pub mod groups;
 pub mod record;
 pub mod run;
 pub mod statistics;

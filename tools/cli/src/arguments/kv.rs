@@ -1,5 +1,6 @@
 //! The grammar of `farcall kv`.
 
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -57,6 +58,17 @@ pub struct KvPlace {
     /// Writes one JSON object for each line to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+impl KvPlace {
+    /// The store's name on this host: the same whether a loopback address is written as such or by a name.
+    pub fn name_on_host(&self) -> String {
+        let at = self.at.to_string();
+        let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+        let loopback = addresses.iter().filter(|address| address.ip().is_loopback());
+        let first = loopback.min_by_key(|address| address.is_ipv6()).map(ToString::to_string);
+        first.unwrap_or(at)
+    }
 }
 
 /// Which table.
@@ -148,7 +160,7 @@ pub struct KvPut {
     #[arg(value_name = "KEY")]
     pub key: String,
     /// Its value; without one it is read from standard input
-    #[arg(value_name = "VALUE")]
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub value: Option<String>,
     /// Takes the value from a file
     #[arg(long, value_name = "FILE", conflicts_with = "value")]

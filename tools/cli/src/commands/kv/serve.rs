@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use farcall::bootstrap::{Bootstrap, Rendezvous};
 use farcall::{HostAccess, Node, host_access};
+use farcall_base::Address;
 use farcall_kv::Shard;
 use farcall_kv::daemon::{Daemon, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
+use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::{JOIN_WITHIN, RANKS, SCHEMA, access};
@@ -18,6 +20,12 @@ use crate::output::Report;
 
 /// Another shard is at the rendezvous or is not: the time for it to say so.
 const MEET_WITHIN: Duration = Duration::from_millis(250);
+
+/// What a daemon takes beside its objects and their index: the program, rings, and slots of its clients.
+const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
+
+/// Under this key each shard publishes what all have alike: their number and the transport.
+const STORE_KEY: &str = "kv.store";
 
 /// Serves until the process is ended.
 pub fn run(serve: &KvServe) -> Result<(), Failure> {
@@ -32,6 +40,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;
     access::check(serve, &settings)?;
+    check_memory(serve.memory.0)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     for table in &serve.tables {
@@ -43,6 +52,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     let _rendezvous = (serve.shard == 0).then(rendezvous).transpose()?;
     let bootstrap =
         Bootstrap::join(&place.at, serve.shard as u32, RANKS, JOIN_WITHIN).map_err(Failure::run)?;
+    agree(serve, &bootstrap)?;
     let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
@@ -65,13 +75,49 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a store for which the control group of this process has too little memory: it would be killed once
+/// it is full, and lose everything.
+fn check_memory(bytes: usize) -> Result<(), Failure> {
+    let Some(most) = ControlGroups::of_this_process().memory_bytes_max() else { return Ok(()) };
+    if bytes as u64 + BESIDE_OBJECTS_BYTES <= most {
+        return Ok(());
+    }
+    let fitting = most.saturating_sub(BESIDE_OBJECTS_BYTES) >> 20;
+    Err(Failure::Usage(format!(
+        "--memory of {} MB is too much for the {} MB that the control group of this process may have; give at \
+         most {fitting}M, or raise memory.max",
+        bytes >> 20,
+        most >> 20
+    )))
+}
+
+/// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how many
+/// there are, and shards reach each other over one transport only.
+fn agree(serve: &KvServe, bootstrap: &Bootstrap) -> Result<(), Failure> {
+    let own = format!("{} over {}", serve.shards, serve.place.transport);
+    let directory = &bootstrap.directory;
+    if serve.shard != 0 {
+        let (first, _) = directory.resolve(0, STORE_KEY, JOIN_WITHIN).map_err(Failure::run)?;
+        let first = String::from_utf8_lossy(first.as_bytes());
+        if first != own {
+            let (shard, at) = (serve.shard, &serve.place.at);
+            return Err(Failure::Usage(format!(
+                "shard 0 at {at} is one of {first}, and shard {shard} would be one of {own}; give all shards \
+                 the same --shards and --transport"
+            )));
+        }
+    }
+    let own = Address::new(own).map_err(Failure::run)?;
+    directory.publish(STORE_KEY, own).map_err(Failure::run)
+}
+
 /// Listens for the processes of this host. Where that cannot be, by somebody's intent or not, the shard is
 /// there for the network all the same.
 fn listen(serve: &KvServe, access: &HostAccess) -> SlotServer {
     let bytes = serve.slot_bytes.0;
     let layout =
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
-    let bound = listen_on_host(&serve.place.at.to_string(), access, layout, serve.clients as usize);
+    let bound = listen_on_host(&serve.place.name_on_host(), access, layout, serve.clients as usize);
     bound.unwrap_or_else(|error| {
         eprintln!("farcall: no slots for processes of this host, only the network: {error}");
         SlotServer::none(layout)

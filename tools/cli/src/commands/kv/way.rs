@@ -50,7 +50,7 @@ impl<'a> Way<'a> {
         if self.way.slots != SlotsArgument::Never {
             let access = host_access(&load_settings(&self.way.place.settings)?)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
-            match attach_on_host(&self.way.place.at.to_string(), &access) {
+            match attach_on_host(&self.way.place.name_on_host(), &access) {
                 Ok(mut daemon) => match in_slots(&mut daemon) {
                     Err(failure) if !only && may_repeat(&failure, repeat) => {}
                     done => return done.map_err(|failure| explain(failure, self.table)),

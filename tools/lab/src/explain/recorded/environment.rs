@@ -5,6 +5,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use crate::groups::ControlGroups;
+
 /// Facts by name, such as `cpu`; docs/results.md lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -13,8 +15,14 @@ pub struct Environment {
     pub facts: BTreeMap<String, String>,
 }
 
+/// The fact that says how much processor time the control groups of a run may have.
+pub(super) const QUOTA: &str = "cpu_quota";
+
+/// The fact that says in how many periods that was used up during the run.
+pub(super) const THROTTLED: &str = "cpu_periods_throttled";
+
 /// What changes from run to run on the same machine.
-const PASSING: [&str; 1] = ["load"];
+const PASSING: [&str; 2] = ["load", THROTTLED];
 
 impl Environment {
     /// Asks the kernel.
@@ -26,11 +34,14 @@ impl Environment {
         let of_memory = |field| memory.as_deref().and_then(|text| field_of(text, field));
         let hypervisor =
             of_cpu("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+        let groups = ControlGroups::of_this_process();
         let facts = [
             ("cpu", of_cpu("model name")),
             ("virtual", hypervisor.map(|is| if is { "yes" } else { "no" }.to_owned())),
             ("cores_online", read("/sys/devices/system/cpu/online")),
             ("cores_allowed", status.as_deref().and_then(|text| field_of(text, "Cpus_allowed_list"))),
+            (QUOTA, groups.cores_max().map(|cores| format!("{cores} cores"))),
+            ("memory_limit", groups.memory_bytes_max().map(|bytes| format!("{bytes} bytes"))),
             ("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
             ("smt", read("/sys/devices/system/cpu/smt/control")),
             ("clock", read("/sys/devices/system/clocksource/clocksource0/current_clocksource")),

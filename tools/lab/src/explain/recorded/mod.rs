@@ -10,6 +10,7 @@ mod drift;
 mod environment;
 mod messages;
 mod part_changes;
+mod quota;
 mod read;
 mod varied;
 mod write;
@@ -27,6 +28,7 @@ pub use document::document;
 pub use drift::{Track, drift};
 pub use environment::Environment;
 pub use messages::messages;
+pub use quota::throttled;
 pub use read::{ReadError, RecordedFigure, RecordedRun, parse};
 pub use varied::{VariedEffect, interventions, varied_effects};
 pub use write::{RunFolder, WriteError};
@@ -72,6 +74,7 @@ pub struct Run {
 pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     let mut findings = analyse(&document(runs));
     findings.extend(drift(runs));
+    findings.extend(throttled(runs));
     findings.extend(interventions(runs));
     findings.extend(anatomy(runs));
     findings.extend(messages(runs));

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::environment::THROTTLED;
 use super::{RESULTS_FILE, RUN_FILE, Run};
 use crate::files::{create_new, write_beside};
+use crate::groups::ControlGroups;
 use crate::record::RecordWriter;
 
 /// A run that is being recorded.
@@ -16,6 +18,8 @@ pub struct RunFolder {
     path: PathBuf,
     run: Run,
     began: Instant,
+    /// Periods in which a quota had been used up before it began.
+    throttled_before: Option<u64>,
     results: RecordWriter<File>,
 }
 
@@ -45,7 +49,13 @@ impl RunFolder {
         }
         write_run(path, &run).map_err(failed)?;
         let results = create_new(&path.join(RESULTS_FILE)).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), run, began: Instant::now(), results: RecordWriter::new(results) })
+        Ok(Self {
+            path: path.to_owned(),
+            run,
+            began: Instant::now(),
+            throttled_before: ControlGroups::of_this_process().periods_throttled(),
+            results: RecordWriter::new(results),
+        })
     }
 
     /// Adds a record.
@@ -57,6 +67,11 @@ impl RunFolder {
 
     /// Says that the run has ended.
     pub fn end(mut self) -> Result<(), WriteError> {
+        let throttled = self.throttled_before.zip(ControlGroups::of_this_process().periods_throttled());
+        if let Some((before, after)) = throttled {
+            let periods = after.saturating_sub(before).to_string();
+            self.run.environment.facts.insert(THROTTLED.to_owned(), periods);
+        }
         self.run.window_seconds = Some(self.began.elapsed().as_secs_f64());
         write_run(&self.path, &self.run).map_err(|error| WriteError::File { path: self.path, error })
     }
