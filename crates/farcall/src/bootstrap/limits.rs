@@ -41,8 +41,9 @@ pub const MEMBERS_PER_ADDRESS_MAX: usize = 16_384;
 /// The longest message between a member and the registry, in bytes, without its length.
 pub(super) const FRAME_BYTES_MAX: usize = 4096;
 
-/// How long a rank whose connection broke is held for the process that had it.
-pub const RANK_HELD: Duration = Duration::from_secs(2);
+/// How long a rank whose connection broke is held for the process that had it: some retries of a member that
+/// lives. One that was killed and started again waits as long.
+pub const RANK_HELD: Duration = Duration::from_millis(250);
 
 /// The least and the longest lease of names.
 pub const LEASE_MIN: Duration = Duration::from_millis(100);
