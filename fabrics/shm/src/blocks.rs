@@ -62,7 +62,6 @@ impl PeerBlocks {
 
     /// A copy of the block, which the peer cannot change any more. It is returned when the copy is dropped,
     /// so that copies are never longer than the peer's memory, all together.
-    #[cold]
     fn copy(self: Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
         let from = self.find(descriptor)?.cast::<AtomicU64>();
         if !descriptor.offset.is_multiple_of(WORD_BYTES as u64) {

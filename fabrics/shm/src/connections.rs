@@ -4,6 +4,7 @@
 //! that may be lost ([`intake`]). What it does itself never waits for a peer.
 
 use core::time::Duration;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,9 +14,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::access::Standing;
-use crate::conductor::{Command, Established, Link, Notice, Shared};
+use crate::conductor::{Command, Established, Link, Notice, Shared, ShmCounters};
 use crate::connection::{Call, Connection, Own, Phase};
-use crate::counters::ShmCounters;
 use crate::handshake::{
     Accepted, Account, Offer, receive_offer, refuse, send_goodbye, send_offer, send_refusal,
 };
@@ -24,7 +24,6 @@ use crate::options::caller;
 use crate::place::{Door, NotReached, reach};
 use crate::ring_memory::{CONTROL_BYTES, populate_for_conversations};
 use crate::segment::{PeerAccess, Segment};
-use std::os::fd::AsFd;
 
 /// How long a peer that connected to us may take for its offer.
 const OFFER_WITHIN: Duration = Duration::from_secs(5);

@@ -198,6 +198,7 @@ fn take_away_left_ones(folder: &Path) {
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()))
         .map(|entry| entry.path())
+        .filter(|path| is_own_socket(path))
         .collect();
     // Begins elsewhere each time, so that those that live do not hide the others.
     let begin = random_below(ours.len());
@@ -217,14 +218,16 @@ fn random_below(count: usize) -> usize {
 
 /// Whether a path is a socket of this user at which nobody listens. Asked under the lock only.
 fn is_left(path: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    let is_own = std::fs::symlink_metadata(path)
-        .is_ok_and(|status| status.file_type().is_socket() && status.uid() == user);
     let refuses = || -> rustix::io::Result<bool> {
         let address = SocketAddrUnix::new(path.as_os_str().as_bytes())?;
         Ok(connect(&seqpacket()?, &address) == Err(Errno::CONNREFUSED))
     };
-    is_own && refuses().unwrap_or(false)
+    is_own_socket(path) && refuses().unwrap_or(false)
+}
+
+fn is_own_socket(path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::symlink_metadata(path).is_ok_and(|status| status.file_type().is_socket() && status.uid() == user)
 }
 
 #[cfg(test)]

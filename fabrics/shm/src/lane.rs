@@ -15,9 +15,8 @@ use farcall_driver::{
 
 use crate::access::{Access, Trust};
 use crate::blocks::{PeerBlocks, copy_for_peer};
-use crate::conductor::{Command, Conductor, Established, Notice, Terms};
+use crate::conductor::{Command, Conductor, Established, Notice, ShmCounters, Terms};
 use crate::copy::spare::SpareBlock;
-use crate::counters::ShmCounters;
 use crate::doorbell::Doorbell;
 use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::place;

@@ -17,7 +17,6 @@ mod conductor;
 mod connection;
 mod connections;
 mod copy;
-mod counters;
 mod doorbell;
 mod flags;
 pub mod folder;

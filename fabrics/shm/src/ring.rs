@@ -207,7 +207,6 @@ impl ShmReceiver {
 
     /// As `record`, for a peer that is not trusted. The record that is being read stays as it was copied,
     /// whatever the peer writes there, unless it is not published any more.
-    #[cold]
     fn copied_record<'a>(
         &'a self,
         mirror: &'a Mirror,
@@ -224,7 +223,7 @@ impl ShmReceiver {
     }
 
     /// The length of the record at `offset`, if there is one, within the ring.
-    #[inline(always)]
+    #[inline]
     fn published(&self, offset: usize) -> Result<Option<usize>, LaneFault> {
         let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
         else {

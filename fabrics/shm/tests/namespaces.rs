@@ -29,6 +29,8 @@ const KILLED_WITHIN: Duration = Duration::from_millis(60);
 const OTHER_USER: &str = "61234";
 const LONG: Duration = Duration::from_secs(20);
 const RECORD_BYTES: usize = 64;
+/// The most honest clients of each user that start to take away what was left: each does so for 16.
+const HONEST_MAX: usize = 500;
 
 /// A folder that all users may use, with this program in it.
 struct Scratch(PathBuf);
@@ -249,6 +251,26 @@ fn processes_of_other_namespaces_and_users_are_connected_or_refused_as_documente
     }
 }
 
+/// Answers all clients, until this one has said how it went.
+fn serve_until_it_speaks(driver: &mut ShmLanes, child: &mut Child) -> String {
+    std::thread::scope(|scope| {
+        let said = scope.spawn(|| outcome(child));
+        // Clients that were killed a moment ago may still come first.
+        let mut lanes = Vec::new();
+        while !said.is_finished() {
+            if let Some(LaneEvent::Accepted { lane, .. }) = driver.poll_event() {
+                lanes.extend(driver.take(lane));
+            }
+            lanes.retain_mut(|(sender, receiver)| {
+                let has_spoken = heard(receiver) == Some(7);
+                has_spoken.then(|| say(sender, 8)).is_none()
+            });
+            std::thread::yield_now();
+        }
+        said.join().expect("it does not panic")
+    })
+}
+
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux lists descriptors").count()
 }
@@ -275,38 +297,23 @@ fn clients_that_are_killed_at_any_moment_leave_nothing() {
         drop(child);
         while driver.poll_event().is_some() {}
     }
-    // An honest one of each user: served, and its start takes away what the killed ones have left.
-    for is_same_user in [true, false] {
-        while scratch.count() > 1 {
-            let before = scratch.count();
+    // Honest ones of each user: served, and their starts take away what the killed ones have left. Those that
+    // `unshare` has started end a little later than it does.
+    for _ in 0..HONEST_MAX {
+        for is_same_user in [true, false] {
             let cell = Cell { is_same_user, namespaces: &[], has_folder: true, allow: "any" };
             let mut child = Ended(cell.start(&scratch, &driver.address()));
-            let said = std::thread::scope(|scope| {
-                let said = scope.spawn(|| outcome(&mut child.0));
-                // Clients that were killed a moment ago may still come first.
-                let mut lanes = Vec::new();
-                while !said.is_finished() {
-                    if let Some(LaneEvent::Accepted { lane, .. }) = driver.poll_event() {
-                        lanes.extend(driver.take(lane));
-                    }
-                    lanes.retain_mut(|(sender, receiver)| {
-                        let has_spoken = heard(receiver) == Some(7);
-                        has_spoken.then(|| say(sender, 8)).is_none()
-                    });
-                    std::thread::yield_now();
-                }
-                said.join().expect("it does not panic")
-            });
-            assert_eq!(said, "up 8");
-            // A client that ends in order takes its socket away; this one is about to be killed.
+            assert_eq!(serve_until_it_speaks(&mut driver, &mut child.0), "up 8");
+            // It ends in order, and takes its socket away.
             drop(child.0.stdin.take());
             child.0.wait().expect("our own child");
-            if scratch.count() >= before {
-                break;
-            }
+        }
+        if scratch.count() == 1 {
+            break;
         }
     }
-    assert_eq!(scratch.count(), 1, "only the driver's own socket is left");
+    let left: Vec<_> = std::fs::read_dir(scratch.sockets()).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "only the driver's own socket is left: {left:?}");
     until("all is given back", || {
         while driver.poll_event().is_some() {}
         (descriptors() <= before).then_some(())

@@ -33,7 +33,7 @@ impl<'a> Record<'a> {
     ///
     /// # Safety
     /// `start` is a multiple of eight, and the `bytes` bytes from there on are readable as long as `'a`.
-    #[inline(always)]
+    #[inline]
     #[expect(unsafe_code, reason = "the driver promises what its memory is")]
     pub unsafe fn from_raw(start: *const u8, bytes: usize) -> Self {
         debug_assert!(start.addr().is_multiple_of(WORD_BYTES), "records are aligned");
@@ -41,7 +41,7 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes in the record.
-    #[inline(always)]
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -56,17 +56,22 @@ impl<'a> Record<'a> {
     /// # Panics
     /// When `at` is not a multiple of eight.
     #[inline(always)]
+    #[expect(unsafe_code, reason = "a volatile read is the only one that the compiler may not repeat")]
     pub fn word(&self, at: usize) -> Option<u64> {
         assert!(at.is_multiple_of(WORD_BYTES), "words are aligned");
-        self.rest(at).split_word().map(|(word, _)| word)
+        if at.checked_add(WORD_BYTES)? > self.bytes {
+            return None;
+        }
+        // SAFETY: the eight bytes are inside the record (checked), and aligned, as the record is.
+        Some(u64::from_le(unsafe { self.start.add(at).cast::<u64>().read_volatile() }))
     }
 
     /// What begins at `at`, to be read from its front; nothing past the end, or between two words.
     #[inline]
     pub fn rest(&self, at: usize) -> Words<'a> {
-        let begin = if at.is_multiple_of(WORD_BYTES) && at <= self.bytes { at } else { self.bytes };
-        let start = self.start.wrapping_add(begin);
-        Words { start, bytes: self.bytes - begin, memory: PhantomData }
+        let (start, memory) = (self.start.wrapping_add(at), PhantomData);
+        let bytes = if at.is_multiple_of(WORD_BYTES) { self.bytes.saturating_sub(at) } else { 0 };
+        Words { start, bytes, memory }
     }
 
     /// The `length` bytes at `at`, in place; `None` past the end.
@@ -82,7 +87,7 @@ impl<'a> Record<'a> {
     }
 
     /// Starts to fetch the lines of a part of the record, as far as it is there.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch(&self, part: core::ops::Range<usize>) {
         let end = part.end.min(self.bytes);
         if part.start < end {

@@ -23,7 +23,7 @@ pub use choice::Choice;
 pub use domain::{Domain, Invalid, Kind};
 pub use error::{Origin, SettingsError};
 pub use load::{CONFIG_VARIABLE, Sources, stray_variables};
-pub use name::{Name, Text, Word};
+pub use name::{Name, Text};
 pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
