@@ -32,7 +32,10 @@ pub enum PmixError {
         why: String,
     },
     /// The launcher's answer was an error.
-    #[error("the launcher refuses {what} (PMIx error {code}); start the process with it again")]
+    #[error(
+        "the launcher refuses {what} (PMIx error {code}); start the process with it again, or unset PMIX_NAMESPACE \
+         where it is gone"
+    )]
     Refused {
         /// What was asked for.
         what: &'static str,

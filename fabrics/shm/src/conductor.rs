@@ -183,8 +183,11 @@ impl Conductor {
             next_lane: AtomicUsize::new(0),
         });
         let connections = Connections::new(Arc::clone(&shared), door, counters);
-        let thread =
-            std::thread::Builder::new().name("farcall-shm".into()).spawn(move || connections.run())?;
+        let named = std::thread::Builder::new().name("farcall-shm".into());
+        let thread = named.spawn(move || connections.run()).map_err(|error| {
+            let advice = "raise the limit of processes (ulimit -u, pids.max)";
+            io::Error::new(error.kind(), format!("cannot start a thread: {error}; {advice}"))
+        })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 

@@ -105,7 +105,8 @@ impl Interrupt {
         if let Some(ended) = ENDED_AS_FIRST.get() {
             ended.store(false, Ordering::Relaxed);
         }
-        for signal in ENDING.into_iter().filter(|signal| !is_ignored(*signal)) {
+        let kept_out = |signal| signal == signal_hook::consts::SIGHUP && is_ignored(signal);
+        for signal in ENDING.into_iter().filter(|signal| !kept_out(*signal)) {
             // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
             let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
             noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;

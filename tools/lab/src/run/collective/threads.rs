@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farcall::bootstrap::{Bootstrap, LocalRanks, random_incarnation};
 use farcall::parameters::Settings;
@@ -20,12 +20,12 @@ pub enum ThreadsError {
     /// A rank has no such endpoint.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// The ranks did not come together.
-    #[error("the ranks did not come together: {0}")]
-    Gather(#[from] farcall::bootstrap::BarrierError),
-    /// The system has no more threads.
-    #[error("cannot start a thread for each rank: {0}")]
-    Spawn(#[from] std::io::Error),
+    /// A rank has failed, which says why, or takes too long.
+    #[error("the ranks did not come together within {GATHER_MAX:?}")]
+    Gather,
+    /// The system has no more threads: use fewer ranks, or allow more of them.
+    #[error("cannot start a thread for each rank: {0}; raise the limit of processes (ulimit -u, pids.max)")]
+    Spawn(std::io::Error),
     /// A rank could not do its part.
     #[error("{0}")]
     Failed(String),
@@ -55,6 +55,7 @@ pub fn run(
         transport,
         settings,
         over: AtomicBool::new(false),
+        gathered: AtomicU32::new(0),
         open: AtomicU32::new(plan.ranks),
     };
     thread::scope(|scope| {
@@ -62,18 +63,27 @@ pub fn run(
         for rank in 1..plan.ranks {
             let cluster = &cluster;
             let run = move || cluster.run_rank(rank, Threads::serve);
-            others.push(thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run)?);
-        }
-        let root = cluster.run_rank(0, Threads::lead);
-        let mut runs = Vec::new();
-        for other in others {
-            match other.join() {
-                Ok(run) => runs.push(run?),
-                Err(panic) => std::panic::resume_unwind(panic),
+            match thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run) {
+                Ok(other) => others.push(other),
+                Err(error) => {
+                    cluster.give_up(plan.ranks - rank + 1);
+                    return Err(ThreadsError::Spawn(error));
+                }
             }
         }
-        let mut run = root?;
-        run.traces.extend(runs.into_iter().flat_map(|other| other.traces));
+        let mut runs = vec![cluster.run_rank(0, Threads::lead)];
+        for other in others {
+            runs.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        // That others did not come together follows from the failure of the one that did not come.
+        let is_cause =
+            |run: &Result<_, _>| matches!(run, Err(error) if !matches!(error, ThreadsError::Gather));
+        if let Some(cause) = runs.iter().position(is_cause) {
+            return runs.swap_remove(cause);
+        }
+        let mut runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
+        let mut run = runs.next().unwrap_or_default();
+        run.traces.extend(runs.flat_map(|other| other.traces));
         Ok(run)
     })
 }
@@ -86,6 +96,8 @@ struct Threads<'r> {
     settings: &'r Settings,
     /// There are no more operations.
     over: AtomicBool,
+    /// Ranks whose endpoints are there.
+    gathered: AtomicU32,
     /// Ranks that have not stopped.
     open: AtomicU32,
 }
@@ -100,6 +112,12 @@ impl Drop for Stopped<'_> {
 }
 
 impl Threads<'_> {
+    /// There will be no operations, because this many ranks were not started, or one that was has failed.
+    fn give_up(&self, not_started: u32) {
+        self.open.fetch_sub(not_started, Ordering::Release);
+        self.over.store(true, Ordering::Release);
+    }
+
     /// Runs a rank with its own endpoint, which stays until all ranks have stopped: the calls to a rank that
     /// has left would lose their names.
     fn run_rank(
@@ -123,8 +141,16 @@ impl Threads<'_> {
 
     fn member(&self, rank: u32) -> Result<Member, ThreadsError> {
         let node = Node::new(Bootstrap::among(self.ranks, rank, random_incarnation()), self.settings.clone());
-        let endpoint = node.endpoint(self.transport.name())?;
-        node.barrier("endpoints", GATHER_MAX)?;
+        let endpoint = node.endpoint(self.transport.name()).inspect_err(|_| self.give_up(0))?;
+        self.gathered.fetch_add(1, Ordering::AcqRel);
+        let end = Instant::now() + GATHER_MAX;
+        while self.gathered.load(Ordering::Acquire) < self.plan.ranks {
+            // Operations are over before all ranks have gathered only when one of them cannot.
+            if self.over.load(Ordering::Acquire) || Instant::now() > end {
+                return Err(ThreadsError::Gather);
+            }
+            thread::yield_now();
+        }
         endpoint.tracer().switch(self.plan.trace);
         Ok(Member::new(rank, endpoint, self.plan, true))
     }
