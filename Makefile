@@ -52,7 +52,7 @@ lint: ## Checks format, lints and foreign crates; warnings count as errors
 	scripts/prepare lint
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --features farcall/typed,farcall/bytes --all-targets -- -D warnings
 	cargo clippy --locked -p farcall -p farcall-verbs --features device-tests --tests -- -D warnings
 	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
 	scripts/deny
@@ -65,7 +65,7 @@ docs: ## Builds the documentation; warnings count as errors
 .PHONY: test-workspace
 test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
-	cargo test --locked --workspace
+	cargo test --locked --workspace --features farcall/typed,farcall/bytes
 
 .PHONY: test-million
 test-million: ## A million messages that nobody expects, over every transport; `make test` sends fewer over some

@@ -104,6 +104,17 @@ impl ReadableSet {
         self.watched = wanted;
         Ok(())
     }
+
+    /// Whether one is readable at this moment.
+    ///
+    /// The kernel remembers descriptors that became readable until it is asked: those that were read
+    /// meanwhile would hide the next change from a program that watches this one for changes, as tokio does.
+    pub fn is_readable(&self) -> bool {
+        let mut events =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }];
+        epoll::wait(&self.epoll, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+            .is_ok_and(|ready| ready > 0)
+    }
 }
 
 impl AsFd for ReadableSet {

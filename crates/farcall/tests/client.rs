@@ -157,6 +157,60 @@ fn long_payloads_arrive_whole_both_ways() {
 }
 
 #[test]
+fn every_kind_of_payload_is_taken() {
+    let world = World::new(TransportKind::RING_SHM, 100);
+    let echo = |payload: farcall::Outgoing<'_>| {
+        let answer = world.client.call(world.server, ECHO, payload).within(LONG).wait().expect("an answer");
+        assert_eq!(&*answer, b"hello");
+    };
+    echo("hello".into());
+    echo((&String::from("hello")).into());
+    echo(String::from("hello").into());
+    echo(b"hello".into());
+    echo((&b"hello"[..]).into());
+    echo(b"hello".to_vec().into());
+    echo(Box::<[u8]>::from(*b"hello").into());
+    echo(farcall::Payload::from(b"hello".to_vec()).into());
+    #[cfg(feature = "bytes")]
+    {
+        let shared = bytes::Bytes::from_static(b"hello");
+        echo((&shared).into());
+        echo(shared.into());
+    }
+}
+
+#[test]
+fn calls_to_a_name_wait_for_its_server() {
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let address = registry.address().to_string();
+    let endpoint = |kind: TransportKind| {
+        let node = Node::open_at(&address).expect("the registry is there");
+        node.endpoint(kind.name()).expect("an endpoint")
+    };
+    for kind in KINDS {
+        println!("over {kind}");
+        let client = Client::start(endpoint(kind)).expect("a thread");
+        let name = format!("echo over {}", kind.name()).replace([' ', '+'], "-");
+        let connection = client.connect(&name);
+        let none = connection.call(ECHO, "hello").within(Duration::from_millis(20)).wait();
+        assert!(matches!(none, Err(ClientError::NoServer(_))), "{none:?}");
+        let waiting = connection.call(ECHO, "hello").within(LONG).into_future();
+        let unwanted = connection.call(ECHO, "hello").within(LONG).into_future();
+        let (server, stop) = (endpoint(kind), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            serve(&server);
+            let _listener = server.listen(&name).expect("the registry takes it");
+            server.run_while(|| !stopped.load(Relaxed));
+        });
+        drop(unwanted);
+        assert_eq!(&*waiting.wait().expect("an answer"), b"hello");
+        stop.store(true, Relaxed);
+        thread.join().expect("it serves");
+    }
+}
+
+#[test]
 fn a_deadline_passes_although_the_future_is_not_polled() {
     for kind in KINDS {
         let world = World::new(kind, 100);
@@ -282,6 +336,25 @@ fn what_is_no_call_runs_on_the_thread_of_the_endpoint() {
     assert_eq!(in_flight(), Ok(1));
     drop(silent);
     assert_eq!(in_flight(), Ok(0));
+}
+
+#[test]
+fn work_that_another_thread_wakes_is_not_slept_through() {
+    let world = World::new(TransportKind::RING_SHM, 100);
+    let runtime = tokio(1);
+    let times = (0..50).map(|_| {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let work = world.client.run(async move |_: &Endpoint| receiver.await.expect("it is sent"));
+        // By now the endpoint is most likely asleep.
+        runtime.block_on(world.client.run(async |_: &Endpoint| ())).expect("it runs");
+        let begun = Instant::now();
+        sender.send(()).expect("it waits");
+        runtime.block_on(work).expect("it runs");
+        begun.elapsed()
+    });
+    let least = times.min().expect("there are fifty");
+    // An endpoint that is not woken sleeps for 100 ms at a time; one of fifty is faster on any machine.
+    assert!(least < Duration::from_millis(90), "it is not woken: {least:?} at least");
 }
 
 #[test]

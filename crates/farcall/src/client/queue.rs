@@ -23,7 +23,14 @@ use crate::endpoint::{Doorbell, Endpoint, Operation, Peer};
 /// A request on its way to the endpoint.
 pub enum Request {
     /// A call over a session.
-    Call { peer: Peer, service: Service, payload: Owned, deadline: Instant, completer: Completer<CallResult> },
+    Call {
+        peer: Peer,
+        service: Service,
+        payload: Owned,
+        deadline: Instant,
+        /// Where its end goes.
+        completer: Completer<CallResult>,
+    },
     /// A call to one of the servers of a name.
     Named {
         name: Arc<str>,

@@ -66,12 +66,12 @@ impl WaitSet<'_> {
         self.finish();
         let core = &mut *self.endpoint.core_for_turn();
         let Some((descriptors, at_most)) = core.announce_wait() else { return Ok(None) };
-        self.is_prepared = true;
-        if let Err(error) = self.set.watch(&descriptors) {
-            self.is_prepared = false;
+        let watched = self.set.watch(&descriptors);
+        if watched.is_err() || self.set.is_readable() {
             core.end_wait();
-            return Err(error);
+            return watched.map(|()| None);
         }
+        self.is_prepared = true;
         Ok(Some(at_most))
     }
 
