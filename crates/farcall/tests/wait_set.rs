@@ -101,9 +101,8 @@ fn a_client_wakes_a_loop_that_waits_for_its_set() {
     caller.join().expect("it got its answers");
 }
 
-/// The loop of the documentation, with tokio as the one that waits.
-async fn turn(endpoint: &Endpoint, set: &mut AsyncFd<WaitSet<'_>>) -> io::Result<()> {
-    while endpoint.poll(|_, _| {}) > 0 {}
+/// One turn of the documented loop, with tokio as the one that waits.
+async fn wait(set: &mut AsyncFd<WaitSet<'_>>) -> io::Result<()> {
     let Some(at_most) = set.get_mut().prepare()? else { return Ok(()) };
     if let Ok(ready) = tokio::time::timeout(at_most, set.readable()).await {
         ready?.clear_ready();
@@ -126,8 +125,12 @@ fn tokio_polls_an_endpoint_by_its_descriptor() {
         for number in 0..1000u32 {
             let payload = number.to_le_bytes();
             let call = pair.client.call(pair.server, ECHO, &payload).within(LONG).start().expect("room");
-            while !call.is_complete() {
-                turn(&pair.client, &mut set).await.expect("it is watched");
+            loop {
+                while pair.client.poll(|_, _| {}) > 0 {}
+                if call.is_complete() {
+                    break;
+                }
+                wait(&mut set).await.expect("it is watched");
             }
             assert_eq!(&*call.wait().expect("an answer"), &number.to_le_bytes());
         }
