@@ -2,6 +2,7 @@
 
 pub mod benchkv;
 pub mod compare;
+pub mod doctor;
 pub mod kv;
 pub mod measuring;
 mod msgrate;
@@ -23,10 +24,11 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use compare::Compare;
+use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
 pub use perf::Perf;
-use runs::{Audit, Diff, Explain, ReportArguments, Top};
+use runs::{Audit, Diff, Explain, Ps, ReportArguments, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{ImportSource, LandscapeArgument, Tune, TuneAction};
 
@@ -62,6 +64,10 @@ pub enum Command {
     Diff(Diff),
     /// Lists the transports of this program and the RDMA devices of this machine, and with --parameters everything that can be tuned
     Info(Info),
+    /// Examines this machine, and the path to another one: limits, namespaces, memory, cores, network; what to mend
+    Doctor(Doctor),
+    /// Lists the processes of this machine that use farcall, with rates and stalls
+    Ps(Ps),
     /// Prints the counters of a running process
     Stat(Stat),
     /// Shows what running processes do: rates, calls in flight, the use of their poll loops, and stalls

@@ -13,8 +13,32 @@ pub enum Failure {
     Usage(String),
     /// It did, but something went wrong.
     Run(String),
+    /// It did, and scripts may want to tell why.
+    Outcome(Outcome, String),
     /// The reader of the result has gone.
     ReaderGone,
+}
+
+/// Failures that have exit statuses of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is no such object or table.
+    NotFound,
+    /// The object is not what the condition asks for.
+    ConditionFailed,
+    /// No store answers; what it was asked for may have happened.
+    Unreachable,
+}
+
+impl Outcome {
+    /// The exit status.
+    const fn status(self) -> u8 {
+        match self {
+            Self::NotFound => 3,
+            Self::ConditionFailed => 4,
+            Self::Unreachable => 5,
+        }
+    }
 }
 
 impl Failure {
@@ -31,10 +55,11 @@ impl Failure {
         Self::Run(error.to_string())
     }
 
-    /// 2 for usage, 1 for everything else.
+    /// 2 for usage, the outcome's own, 1 for everything else.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Outcome(outcome, _) => ExitCode::from(outcome.status()),
             Self::Run(_) | Self::ReaderGone => ExitCode::FAILURE,
         }
     }
@@ -42,7 +67,7 @@ impl Failure {
     /// What to print: one line that shows itself and does nothing else, whatever the cause had to say.
     pub fn sentence(&self) -> Option<String> {
         match self {
-            Self::Usage(sentence) | Self::Run(sentence) => {
+            Self::Usage(sentence) | Self::Run(sentence) | Self::Outcome(_, sentence) => {
                 let words = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
                 Some(printable(&words).into_owned())
             }

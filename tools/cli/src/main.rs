@@ -53,6 +53,8 @@ fn run() -> Result<(), Failure> {
         Command::Report(report) => commands::report::run(&report),
         Command::Diff(diff) => commands::diff::run(&diff),
         Command::Info(info) => commands::info::run(&info),
+        Command::Doctor(doctor) => commands::doctor::run(&doctor),
+        Command::Ps(ps) => commands::ps::run(&ps),
         Command::Top(top) => commands::top::run(&top),
         Command::Stat(stat) => commands::stat::run(&stat),
         Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),

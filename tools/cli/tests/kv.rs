@@ -52,7 +52,7 @@ fn shards_that_start_one_after_the_other_pass_requests_on_while_others_are_absen
     let of_eight = |shard| ["--shards", "8", "--shard", shard, "--transport", "basic+udp"];
     let (_first, at, _) = Shard::serve_first(&of_eight("0"));
     let (_second, line) = Shard::serve(&at, &of_eight("1")).expect("it finds shard 0");
-    assert_eq!(line, format!("shard 1 of 8 serves at {at} over basic+udp"));
+    assert_eq!(line, format!("shard 1 of 8 of the store at {at} serves over basic+udp"));
     let table = TableId::of("default").expect("short");
     let of_second = |key: &String| {
         let name = Name::new(table, key.as_bytes()).expect("a good key");
@@ -67,15 +67,17 @@ fn shards_that_start_one_after_the_other_pass_requests_on_while_others_are_absen
 #[test]
 fn a_shard_that_would_be_of_another_store_is_refused() {
     let (_first, at, _) = Shard::serve_first(&["--shards", "2", "--transport", "basic+udp"]);
-    for (shards, transport) in [("3", "basic+udp"), ("2", "homa+udp")] {
+    let refused = |shards: &str, transport: &str| {
         let serve = ["kv", "serve", "--at", &at, "--memory", "16M", "--shard", "1"];
-        let refused = sentence(&[&serve[..], &["--shards", shards, "--transport", transport]].concat(), 2);
-        let expected = format!(
-            "farcall: shard 0 at {at} is one of 2 over basic+udp, and shard 1 would be one of {shards} over \
-             {transport}; give all shards the same --shards and --transport"
-        );
-        assert_eq!(refused, expected);
-    }
+        sentence(&[&serve[..], &["--shards", shards, "--transport", transport]].concat(), 2)
+    };
+    let of_three = format!(
+        "farcall: shard 0 at {at} is one of 2, and shard 1 would be one of 3; give all shards the same --shards"
+    );
+    assert_eq!(refused("3", "basic+udp"), of_three);
+    let of_homa =
+        format!("farcall: the store at {at} serves over basic+udp, not over homa+udp; leave --transport out");
+    assert_eq!(refused("2", "homa+udp"), of_homa);
     assert!(Shard::serve(&at, &["--shards", "2", "--shard", "1", "--transport", "basic+udp"]).is_some());
 }
 
@@ -91,6 +93,41 @@ fn a_name_of_the_loopback_address_leads_to_the_same_slots_and_values_may_be_nega
 }
 
 #[test]
+fn clients_and_other_shards_find_out_the_transport() {
+    let (_first, at, _) = Shard::serve_first(&["--shards", "2", "--transport", "basic+udp"]);
+    let (_second, line) = Shard::serve(&at, &["--shards", "2", "--shard", "1"]).expect("it finds shard 0");
+    assert_eq!(line, format!("shard 1 of 2 of the store at {at} serves over basic+udp"));
+    let kv = |arguments: &[&str]| farcall(&[&["kv"], arguments, &["--at", &at]].concat());
+    for number in 0..8 {
+        let put = kv(&["put", &format!("key {number}"), "-5", "--slots", "never"]);
+        assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    }
+    let listing = kv(&["scan"]);
+    assert_eq!(String::from_utf8_lossy(&listing.stdout).lines().count(), 8, "of both shards");
+    let other = sentence(&["kv", "scan", "--at", &at, "--transport", "homa+udp"], 2);
+    let expected =
+        format!("the store at {at} serves over basic+udp, not over homa+udp; leave --transport out");
+    assert_eq!(other, format!("farcall: {expected}"));
+    let taken = sentence(&["kv", "serve", "--at", &at, "--shards", "2", "--shard", "1"], 1);
+    assert!(taken.starts_with(&format!("farcall: shard 1 of the store at {at} runs already")), "{taken}");
+    let again = sentence(&["kv", "serve", "--at", &at], 1);
+    assert!(again.starts_with(&format!("farcall: cannot serve a store at {at}: ")), "{again}");
+}
+
+#[test]
+fn what_does_not_answer_is_waited_for_as_long_as_the_command_line_says() {
+    // It takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = silent.local_addr().expect("bound").to_string();
+    let found = sentence(&["kv", "get", "k", "--at", &at, "--timeout", "0.3"], 5);
+    assert!(found.starts_with(&format!("farcall: no store at {at} within 300ms: ")), "{found}");
+    let shard = ["kv", "serve", "--shards", "2", "--shard", "1", "--at", &at, "--timeout", "0.3"];
+    let found = sentence(&shard, 5);
+    assert!(found.starts_with(&format!("farcall: no shard 0 at {at} within 300ms: ")), "{found}");
+    assert!(found.contains("start it first"), "{found}");
+}
+
+#[test]
 fn a_store_is_used_from_a_shell() {
     let (shard, at, line) = Shard::serve_first(&[]);
     assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));
@@ -103,16 +140,22 @@ fn a_store_is_used_from_a_shell() {
         )
     };
     let said = |text: &str| (Some(0), text.to_owned(), String::new());
-    let failed = |text: &str| (Some(1), String::new(), format!("farcall: {text}\n"));
+    let ended = |status: i32, text: &str| (Some(status), String::new(), format!("farcall: {text}\n"));
+    let failed = |text: &str| ended(1, text);
+    let not_found = |text: &str| ended(3, text);
     assert_eq!(kv(&["put", "k", "v"]), said("version 1\n"));
     assert_eq!(kv(&["get", "k"]), said("v"), "the value as it is");
     assert_eq!(
         kv(&["put", "k", "w", "--if-absent"]),
-        failed("the object has version 1, not the one that was asked for")
+        ended(4, "the condition does not hold: the object has version 1")
     );
     assert_eq!(kv(&["put", "k", "w", "--if-version", "1"]), said("version 2\n"));
     assert_eq!(kv(&["put", "f", "--file", "/proc/self/comm"]), said("version 3\n"));
     assert_eq!(kv(&["get", "f"]), said("farcall\n"));
+    let other = kv(&["delete", "k", "--if-version", "9"]);
+    assert_eq!(other, ended(4, "the condition does not hold: the object has version 2"));
+    let absent = kv(&["put", "none", "v", "--if-version", "9"]);
+    assert_eq!(absent, ended(4, "the condition does not hold: there is no such object"));
     assert_eq!(kv(&["incr", "n", "5"]), said("5\n"));
     assert_eq!(kv(&["incr", "n", "-7"]), said("-2\n"));
     assert_eq!(kv(&["incr", "k"]), failed("the object is not a decimal number from -2^63 to 2^63 - 1"));
@@ -124,8 +167,8 @@ fn a_store_is_used_from_a_shell() {
     let object: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((status, &object["value"], &object["version"]), (Some(0), &"w".into(), &2.into()));
     assert_eq!(kv(&["delete", "k"]), said("deleted version 2\n"));
-    assert_eq!(kv(&["get", "k"]), failed("there is no object `k` in table `default`"));
-    assert_eq!(kv(&["get", "k", "--table", "none"]), failed("there is no table `none`"));
+    assert_eq!(kv(&["get", "k"]), not_found("there is no object `k` in table `default`"));
+    assert_eq!(kv(&["get", "k", "--table", "none"]), not_found("there is no table `none`"));
     let long = "long".repeat(2000);
     let put = |way| kv(&["put", "long", &long, "--slots", way]);
     assert_eq!(put("only"), failed("a request of 8024 bytes is over the 4088 of a slot"));
@@ -158,13 +201,16 @@ fn a_store_is_used_from_a_shell() {
         (status, &shard_object["objects"], &shard_object["tables"][0]),
         (Some(0), &4.into(), &"default".into())
     );
-    assert_eq!(kv(&["drop", "none"]), failed("there is no table `none`"));
+    assert_eq!(kv(&["drop", "none"]), not_found("there is no table `none`"));
     assert_eq!(kv(&["drop", "default"]), said("dropped table default\n"));
-    assert_eq!(kv(&["get", "f"]), failed("there is no table `default`"));
+    assert_eq!(kv(&["get", "f"]), not_found("there is no table `default`"));
     drop(shard);
-    let (status, _, error) = kv(&["get", "k"]);
-    assert_eq!(status, Some(1));
-    assert!(error.contains("cannot be reached within 5s"), "{error}");
+    for command in [&["get", "k"][..], &["put", "k", "v"], &["scan"], &["stat"]] {
+        assert_eq!(kv(command), ended(5, &format!("no store at {at}; start one with `farcall kv serve`")));
+    }
+    let only = kv(&["get", "k", "--slots", "only"]);
+    let sentence = format!("no store at {at} has a daemon on this host; start one with `farcall kv serve`");
+    assert_eq!(only, ended(5, &sentence));
 }
 
 #[test]

@@ -125,6 +125,7 @@ impl Core {
         let session = self.transport.connect(address, self.clock.now())?;
         let peer = Peer { session, rank, endpoint };
         self.state.sessions.opening(peer, incarnation);
+        self.state.counters.sessions.set(self.state.sessions.count());
         Ok(peer)
     }
 

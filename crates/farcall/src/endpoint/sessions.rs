@@ -240,6 +240,11 @@ impl Sessions {
         Some(up.unwrap_or(first).peer)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.live.len() as u64
+    }
+
     /// The peers that sessions lead to.
     pub fn live(&self) -> impl Iterator<Item = Peer> {
         self.live.values().map(|live| live.peer)

@@ -148,12 +148,14 @@ impl Sink for Turn<'_, '_> {
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
         self.state.sessions.up(session, peer);
+        self.state.counters.sessions.set(self.state.sessions.count());
         self.state.reported += 1;
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
+        self.state.counters.sessions.set(self.state.sessions.count());
         self.state.reported += 1;
         for id in self.state.operations.of_session(session) {
             match self.state.operations.kind_of(id) {

@@ -1,5 +1,6 @@
 //! The grammar of `farcall kv`.
 
+use core::time::Duration;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
@@ -9,14 +10,25 @@ use farcall::bootstrap::HostPort;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
 
-use super::whole_number;
+use super::{parse_seconds, whole_number};
 use crate::output::Destination;
 
 /// The shortest slots: one cache line with its header.
 const SLOT_BYTES_MIN: usize = 56;
 
+/// What scripts can rely on.
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done
+  1  failed, for another reason than those below
+  2  the command line makes no sense
+  3  there is no such object or table
+  4  the condition does not hold: --if-absent, --if-version
+  5  no store answers; with put, delete, incr and drop it may have happened nevertheless";
+
 /// `farcall kv`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
 pub struct Kv {
     #[command(subcommand)]
     pub command: KvCommand,
@@ -49,9 +61,12 @@ pub struct KvPlace {
     /// Where shard 0 listens for everybody who looks for the store
     #[arg(long, default_value = "127.0.0.1:7117", value_parser = host_port, value_name = "HOST:PORT")]
     pub at: HostPort,
-    /// The transport, the same for shards and clients
-    #[arg(long, default_value = "ring+shm", value_name = "NAME")]
-    pub transport: TransportKind,
+    /// The transport [default: that of shard 0, which serves over ring+shm]
+    #[arg(long, value_name = "NAME")]
+    pub transport: Option<TransportKind>,
+    /// How long to look for the store, and to wait for each response [default: 5, and as endpoint.call_timeout says]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<Duration>,
     /// Sets a parameter; can be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,

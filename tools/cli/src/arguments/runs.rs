@@ -59,11 +59,22 @@ pub struct ReportArguments {
     pub output: PathBuf,
 }
 
+/// `farcall ps`.
+#[derive(Debug, Args)]
+pub struct Ps {
+    /// Seconds over which rates are taken
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = parse_seconds)]
+    pub interval: Duration,
+    /// Writes one JSON object for each process to a file, or to standard output (instead of a table) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
 /// `farcall top`.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// The processes, by their numbers
-    #[arg(value_name = "PID", required = true, value_parser = whole_number::<{ i32::MAX as u64 }>)]
+    /// The processes, by their numbers [default: all that have counters]
+    #[arg(value_name = "PID", value_parser = whole_number::<{ i32::MAX as u64 }>)]
     pub processes: Vec<u64>,
     /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]

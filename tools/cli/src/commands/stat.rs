@@ -1,15 +1,15 @@
 //! `farcall stat`: the counters of a running process, read without its help.
 
-use farcall::CounterFile;
 use farcall_lab::record::{Figure, Origin, Statistic, Unit};
 
+use super::processes::read;
 use crate::arguments::Stat;
 use crate::failure::Failure;
 use crate::output::Report;
 
 /// Prints every counter, group by group.
 pub fn run(stat: &Stat) -> Result<(), Failure> {
-    let snapshot = CounterFile::open_process(stat.process as u32).map_err(Failure::run)?;
+    let snapshot = read(stat.process as u32)?.snapshot;
     let mut report = Report::open(stat.json.as_ref())?;
     for group in &snapshot.groups {
         report.line(&group.label)?;

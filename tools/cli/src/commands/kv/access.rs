@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
+use farcall::TransportKind;
 use farcall::parameters::Settings;
 
 use crate::arguments::kv::{AllowArgument, KvServe};
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 const ADVICE: &str = "may read, change and delete everything; give --allow any if all of them may";
 
 /// Refuses a store that others than this machine's processes could reach, unless it is meant for all.
-pub fn check(serve: &KvServe, settings: &Settings) -> Result<(), Failure> {
+pub fn check(serve: &KvServe, transport: TransportKind, settings: &Settings) -> Result<(), Failure> {
     if serve.allow == AllowArgument::Any {
         return Ok(());
     }
@@ -21,7 +22,7 @@ pub fn check(serve: &KvServe, settings: &Settings) -> Result<(), Failure> {
     if let Some(open) = addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip)) {
         return refused(&format!("--at {at} is {open}, which is not a loopback address: whoever reaches it"));
     }
-    let transport = serve.place.transport.name();
+    let transport = transport.name();
     match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
         "shm" => Ok(()),
         "udp" | "tcp" => match settings.udp.bind_address.filter(|ip| !is_loopback(*ip)) {

@@ -9,10 +9,11 @@ use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
 
 use super::SCHEMA;
+use super::refused::{Failed, no_table};
 use super::show::{Shown, show_object, show_shard, shown};
-use super::way::{Connection, Repeat, Way, explain};
+use super::way::{Connection, Repeat, Way};
 use crate::arguments::kv::{KvDelete, KvDrop, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::output::Report;
 
 /// Bytes of keys and values that a scan asks for at a time.
@@ -100,7 +101,7 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
         && left > 0
     {
         let page = connection.endpoint.block_on(client.scan(table, from, PAGE_BYTES));
-        let page = page.map_err(|failure| explain(failure, &scan.table))?;
+        let page = page.map_err(|failure| failure.explained(connection.about(&scan.table.table)))?;
         for object in page.objects().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             report.object(&show_object(object.key, object.version, Some(object.value)))?;
             report.line(Shown { key: object.key, version: object.version, value: object.value })?;
@@ -117,9 +118,9 @@ pub fn drop_table(drop: &KvDrop) -> Result<(), Failure> {
     TableId::of(&drop.table).map_err(|error| Failure::Usage(error.to_string()))?;
     let connection = Connection::open(&drop.place)?;
     let client = connection.client()?;
-    let dropped = connection.endpoint.block_on(client.drop_table(&drop.table)).map_err(Failure::run)?;
-    if !dropped {
-        return Err(Failure::Run(format!("there is no table `{shown}`")));
+    let dropped = connection.endpoint.block_on(client.drop_table(&drop.table));
+    if !dropped.map_err(|failure| failure.explained(connection.about(&drop.table)))? {
+        return Err(no_table(&drop.table));
     }
     let mut report = Report::open(drop.place.json.as_ref())?;
     report.object(&json!({ "schema": SCHEMA, "kind": "dropped", "table": drop.table }))?;
@@ -132,7 +133,8 @@ pub fn stat(stat: &KvStat) -> Result<(), Failure> {
     let client = connection.client()?;
     let mut report = Report::open(stat.place.json.as_ref())?;
     for shard in 0..client.shards() {
-        let statistics = client.statistics(shard).wait().map_err(Failure::run)?;
+        let statistics = client.statistics(shard).wait();
+        let statistics = statistics.map_err(|failure| failure.explained(connection.about("")))?;
         show_shard(&statistics, &mut report)?;
     }
     Ok(())
@@ -147,7 +149,7 @@ fn name<'k>(of: &KvTable, key: &'k str) -> Result<Name<'k>, Failure> {
 }
 
 fn no_object(key: &str, table: &KvTable) -> Failure {
-    Failure::Run(format!("there is no object `{key}` in table `{}`", table.table))
+    Failure::Outcome(Outcome::NotFound, format!("there is no object `{key}` in table `{}`", table.table))
 }
 
 /// The value to write: from the argument, a file, or standard input. One that is too long is not read to its

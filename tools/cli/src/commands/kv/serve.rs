@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use farcall::bootstrap::{Bootstrap, Rendezvous};
-use farcall::{HostAccess, Node, host_access};
+use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
+use farcall::{HostAccess, Node, TransportKind, host_access};
 use farcall_base::Address;
 use farcall_kv::Shard;
 use farcall_kv::daemon::{Daemon, listen_on_host};
@@ -12,7 +12,8 @@ use farcall_kv::store::Store;
 use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
-use super::{JOIN_WITHIN, RANKS, SCHEMA, access};
+use super::place::{RANKS, join_as_shard, tell_transport, transport_of};
+use super::{SCHEMA, access};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ const MEET_WITHIN: Duration = Duration::from_millis(250);
 /// What a daemon takes beside its objects and their index: the program, rings, and slots of its clients.
 const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
 
-/// Under this key each shard publishes what all have alike: their number and the transport.
+/// Under this key each shard publishes how many shards the store has.
 const STORE_KEY: &str = "kv.store";
 
 /// Serves until the process is ended.
@@ -39,8 +40,12 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     let mut settings = load_settings(&place.settings)?;
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;
-    access::check(serve, &settings)?;
     check_memory(serve.memory.0)?;
+    // The others have to look for shard 0 before they know.
+    let transport = place.transport.or((serve.shard == 0).then_some(TransportKind::RING_SHM));
+    if let Some(transport) = transport {
+        access::check(serve, transport, &settings)?;
+    }
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     for table in &serve.tables {
@@ -48,20 +53,32 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
     let mut report = Report::open(place.json.as_ref())?;
     // Shard 0 is where everybody looks for the others.
-    let rendezvous = || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(Failure::run);
+    let rendezvous =
+        || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(|error| cannot_serve(&error));
     let _rendezvous = (serve.shard == 0).then(rendezvous).transpose()?;
-    let bootstrap =
-        Bootstrap::join(&place.at, serve.shard as u32, RANKS, JOIN_WITHIN).map_err(Failure::run)?;
+    let bootstrap = join_as_shard(place, serve.shard as u32)?;
     agree(serve, &bootstrap)?;
     let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
     let node = Node::new(bootstrap, settings);
-    let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
+    let transport = match (serve.shard, transport) {
+        (0, Some(transport)) => transport,
+        _ => transport_of(&node, place)?,
+    };
+    access::check(serve, transport, node.settings())?;
+    let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
+    if serve.shard == 0 {
+        tell_transport(&node, transport)?;
+    }
     let slots = listen(serve, &access);
     let mut daemon = Daemon::new(&endpoint, shard, (serve.shard as u32, serve.shards as u32), slots);
     daemon.wake_for_clients().map_err(Failure::run)?;
     daemon.meet_present(MEET_WITHIN);
-    let (number, shards, at, transport) = (serve.shard, serve.shards, &place.at, place.transport);
-    report.line(format_args!("shard {number} of {shards} serves at {at} over {transport}"))?;
+    let (number, shards, at) = (serve.shard, serve.shards, &place.at);
+    match number {
+        0 => report.line(format_args!("shard 0 of {shards} serves at {at} over {transport}"))?,
+        _ => report
+            .line(format_args!("shard {number} of {shards} of the store at {at} serves over {transport}"))?,
+    }
     report.object(&json!({
         "schema": SCHEMA,
         "kind": "serving",
@@ -92,23 +109,33 @@ fn check_memory(bytes: usize) -> Result<(), Failure> {
 }
 
 /// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how many
-/// there are, and shards reach each other over one transport only.
+/// there are.
 fn agree(serve: &KvServe, bootstrap: &Bootstrap) -> Result<(), Failure> {
-    let own = format!("{} over {}", serve.shards, serve.place.transport);
+    let own = serve.shards.to_string();
     let directory = &bootstrap.directory;
     if serve.shard != 0 {
-        let (first, _) = directory.resolve(0, STORE_KEY, JOIN_WITHIN).map_err(Failure::run)?;
+        let (first, _) = directory.resolve(0, STORE_KEY, serve.place.look_within()).map_err(Failure::run)?;
         let first = String::from_utf8_lossy(first.as_bytes());
         if first != own {
             let (shard, at) = (serve.shard, &serve.place.at);
             return Err(Failure::Usage(format!(
                 "shard 0 at {at} is one of {first}, and shard {shard} would be one of {own}; give all shards \
-                 the same --shards and --transport"
+                 the same --shards"
             )));
         }
     }
     let own = Address::new(own).map_err(Failure::run)?;
     directory.publish(STORE_KEY, own).map_err(Failure::run)
+}
+
+/// The sentence for a place at which no store can be served.
+fn cannot_serve(error: &RendezvousError) -> Failure {
+    match error {
+        RendezvousError::Listen { address, reason } => Failure::Run(format!(
+            "cannot serve a store at {address}: {reason}; choose an address of this machine with a free port"
+        )),
+        error => Failure::run(error),
+    }
 }
 
 /// Listens for the processes of this host. Where that cannot be, by somebody's intent or not, the shard is

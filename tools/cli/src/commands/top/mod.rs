@@ -1,16 +1,16 @@
 //! `farcall top`: what running processes do, from the counters that they map, without their help.
 
-mod sample;
 mod view;
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
-use std::time::Instant;
 
+use farcall_base::printable_lines;
+
+use super::processes::sample::Sample;
+use super::processes::{all, read};
 use crate::arguments::runs::Top;
 use crate::failure::Failure;
-use farcall_base::printable_lines;
-use sample::Sample;
 use view::view;
 
 /// Moves to the upper left corner and clears what is below: the screen, without a flicker.
@@ -18,12 +18,12 @@ const HOME_AND_CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Draws again and again on a terminal; elsewhere, or when asked to, prints once.
 pub fn run(top: &Top) -> Result<(), Failure> {
-    let mut before = read(top)?;
+    let mut before = readings(top)?;
     let live = io::stdout().is_terminal() && !top.once;
     let draws = if live { top.count.unwrap_or(u64::MAX) } else { 1 };
     for _ in 0..draws {
         thread::sleep(top.interval);
-        let after = match read(top) {
+        let after = match readings(top) {
             Ok(after) => after,
             // They have ended while we watched, which is no failure of ours.
             Err(_) if live => return Ok(()),
@@ -39,13 +39,20 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The processes that are still there; a failure when none is.
-fn read(top: &Top) -> Result<Vec<Sample>, Failure> {
-    let read = |pid: &u64| Sample::read(*pid as u32, Instant::now());
-    let samples: Vec<_> = top.processes.iter().map(read).collect();
+/// The processes that were asked for and are still there, or all; a failure when there is none.
+fn readings(top: &Top) -> Result<Vec<Sample>, Failure> {
+    if top.processes.is_empty() {
+        let found = all()?.processes;
+        let samples: Vec<_> = found.into_iter().map(|process| process.sample).collect();
+        return if samples.is_empty() { Err(nothing_counts()) } else { Ok(samples) };
+    }
+    let samples: Vec<_> = top.processes.iter().map(|pid| read(*pid as u32)).collect();
     if samples.iter().any(Result::is_ok) {
         return Ok(samples.into_iter().flatten().collect());
     }
-    let first = samples.into_iter().find_map(Result::err);
-    Err(first.map_or_else(|| Failure::Usage("name a process".to_owned()), Failure::run))
+    Err(samples.into_iter().find_map(Result::err).unwrap_or_else(nothing_counts))
+}
+
+fn nothing_counts() -> Failure {
+    Failure::Run("no process that can be seen from here has farcall counters".to_owned())
 }

@@ -3,40 +3,10 @@
 
 use core::fmt::Write;
 
-use farcall::GroupSnapshot;
-
-use super::sample::Sample;
-
-/// Counters of what goes well: their rates are columns.
-const CALLS: &str = "calls";
-const ANSWERED: &str = "answered";
-const REQUESTS: &str = "requests";
-const IN_FLIGHT: &str = "in_flight";
-const POLLS: &str = "polls";
-const BUSY_POLLS: &str = "busy_polls";
-const SLEEPS: &str = "sleeps";
-
-/// Counters of what holds calls up, wherever they are counted.
-const STALLS: [&str; 15] = [
-    "ring_full",
-    "backlog",
-    "credit_records_sent",
-    "retransmissions",
-    "resends_sent",
-    "restarts_sent",
-    "busy_sent",
-    "stale",
-    "assembly_full",
-    "requests_refused",
-    "send_queue_full",
-    "waited_for_session",
-    "timed_out",
-    "peers_lost",
-    "violations",
-];
-
-/// Levels, which have a value and no rate.
-const LEVELS: [&str; 2] = ["backlog", IN_FLIGHT];
+use crate::commands::processes::change::{
+    ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, scaled, seconds,
+};
+use crate::commands::processes::sample::Sample;
 
 /// What happened between two readings.
 pub fn view(before: &[Sample], after: &[Sample]) -> String {
@@ -55,7 +25,7 @@ fn line(text: &mut String, arguments: core::fmt::Arguments<'_>) {
 }
 
 fn process(then: &Sample, now: &Sample, text: &mut String) {
-    let seconds = (now.at - then.at).as_secs_f64().max(1e-9);
+    let seconds = seconds(then, now);
     let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
     let kernel = match then.schedule.zip(now.schedule) {
         Some((then, now)) => format!(
@@ -69,20 +39,27 @@ fn process(then: &Sample, now: &Sample, text: &mut String) {
     line(
         text,
         format_args!(
-            "  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8}",
-            "endpoint", "calls/s", "answers/s", "served/s", "in flight", "turns/s", "busy %", "sleeps/s"
+            "  {:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8}",
+            "endpoint",
+            "sessions",
+            "calls/s",
+            "answers/s",
+            "served/s",
+            "in flight",
+            "turns/s",
+            "busy %",
+            "sleeps/s"
         ),
     );
-    let groups: Vec<_> = now
-        .snapshot
-        .groups
-        .iter()
-        .map(|group| Change { then: then.group(&group.label), now: group, seconds })
-        .collect();
-    for change in groups.iter().filter(|change| change.value(POLLS).is_some()) {
+    let groups = Change::of(then, now);
+    for change in groups.iter().filter(|change| change.is_endpoint()) {
         endpoint(change, text);
     }
-    let stalls: Vec<_> = groups.iter().flat_map(Change::stalls).collect();
+    let of_group = |change: &Change<'_>| {
+        let label = change.now.label.clone();
+        change.stalls().map(move |stall| format!("{label} {}", stall.shown())).collect::<Vec<_>>()
+    };
+    let stalls: Vec<_> = groups.iter().flat_map(of_group).collect();
     let what = if stalls.is_empty() { "none".to_owned() } else { stalls.join(", ") };
     line(text, format_args!("  stalls: {what}"));
     if now.snapshot.unlisted_groups > 0 {
@@ -101,8 +78,9 @@ fn endpoint(change: &Change<'_>, text: &mut String) {
     line(
         text,
         format_args!(
-            "  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {busy:>7.1} {:>8}",
+            "  {:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {busy:>7.1} {:>8}",
             change.now.label,
+            change.value(SESSIONS).unwrap_or(0),
             rate(CALLS),
             rate(ANSWERED),
             rate(REQUESTS),
@@ -113,59 +91,15 @@ fn endpoint(change: &Change<'_>, text: &mut String) {
     );
 }
 
-/// A group at two times.
-struct Change<'a> {
-    then: Option<&'a GroupSnapshot>,
-    now: &'a GroupSnapshot,
-    seconds: f64,
-}
-
-impl Change<'_> {
-    fn value(&self, name: &str) -> Option<u64> {
-        value(self.now, name)
-    }
-
-    /// Per second; since its begin for a group that is new.
-    fn rate(&self, name: &str) -> Option<f64> {
-        let then = self.then.and_then(|group| value(group, name)).unwrap_or(0);
-        Some(value(self.now, name)?.saturating_sub(then) as f64 / self.seconds)
-    }
-
-    /// What held this group up, in words.
-    fn stalls(&self) -> Vec<String> {
-        let stall = |name: &&str| {
-            if LEVELS.contains(name) {
-                let value = self.value(name).filter(|value| *value > 0)?;
-                return Some(format!("{} {name} {value}", self.now.label));
-            }
-            let rate = self.rate(name).filter(|rate| *rate > 0.0)?;
-            Some(format!("{} {name} {}/s", self.now.label, scaled(rate)))
-        };
-        STALLS.iter().filter_map(stall).collect()
-    }
-}
-
-fn value(group: &GroupSnapshot, name: &str) -> Option<u64> {
-    group.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
-}
-
-/// A rate in few characters.
-fn scaled(rate: f64) -> String {
-    match rate {
-        many if many >= 1e6 => format!("{:.2}M", many / 1e6),
-        some if some >= 1e3 => format!("{:.1}K", some / 1e3),
-        few => format!("{few:.0}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
-    use farcall::{CounterSnapshot, Snapshot};
+    use farcall::{CounterSnapshot, GroupSnapshot, Snapshot};
 
-    use super::super::sample::Schedule;
     use super::*;
+    use crate::commands::processes::change::LEVELS;
+    use crate::commands::processes::sample::Schedule;
 
     fn sample(at: Instant, times: u64) -> Sample {
         let group = |label: &str, counters: &[(&str, u64)]| GroupSnapshot {
@@ -184,6 +118,7 @@ mod tests {
             (CALLS, 4_000_000),
             (ANSWERED, 4_000_000),
             (IN_FLIGHT, 16),
+            (SESSIONS, 3),
             (POLLS, 8_000_000),
             (BUSY_POLLS, 2_000_000),
         ];
@@ -200,8 +135,8 @@ mod tests {
         let text = view(&[sample(begin, 1)], &[sample(begin + Duration::from_secs(2), 2)]);
         let expected = "\
 process 7: 75 % of a core, 25 % waiting for one
-  endpoint                       calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
-  ring+shm#0                       2.00M     2.00M         0        16     4.00M    25.0        0
+  endpoint                     sessions   calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
+  ring+shm#0                          3     2.00M     2.00M         0        16     4.00M    25.0        0
   stalls: ring ring+shm#0 ring_full 1.5K/s, ring ring+shm#0 backlog 5
 ";
         assert_eq!(text, expected);

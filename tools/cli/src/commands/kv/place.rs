@@ -1,0 +1,140 @@
+//! Where a store is: how its processes and its clients find shard 0, and learn the transport of the store.
+
+use core::time::Duration;
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::thread;
+use std::time::Instant;
+
+use farcall::bootstrap::{
+    Bootstrap, BootstrapError, HostPort, JoinError, RANKS_MAX, Refusal, random_incarnation,
+};
+use farcall::{Node, TransportKind};
+
+use crate::arguments::kv::KvPlace;
+use crate::failure::{Failure, Outcome};
+
+/// How long a process looks for shard 0 unless it is told otherwise.
+pub const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// The ranks of a store's cluster: its shards, and any number of clients, which come and go.
+pub const RANKS: u32 = RANKS_MAX;
+
+/// The register of the store's rendezvous in which shard 0 writes the name of its transport.
+const TRANSPORT_REGISTER: &str = "farcall-kv.transport";
+
+/// A revision that no register has, so that a comparison with it only reads.
+const NEVER: u64 = u64::MAX;
+
+/// How long the first attempt to join lasts. If the machine refuses connections then, nobody serves there.
+const FIRST_ATTEMPT: Duration = Duration::from_millis(200);
+
+/// How long a process waits between looks at a register that is about to be written.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What to do where there is no store.
+const START: &str = "start one with `farcall kv serve`";
+
+impl KvPlace {
+    /// How long to look for the store.
+    pub fn look_within(&self) -> Duration {
+        self.timeout.unwrap_or(LOOK_WITHIN)
+    }
+}
+
+/// Joins the store's cluster as a client, with a rank that nobody has.
+pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {
+    // Shards have the first ranks, so clients look for theirs from the other end, at a place of their own.
+    const FIRST: u32 = RANKS / 2;
+    let deadline = Instant::now() + place.look_within();
+    let mut attempt = FIRST_ATTEMPT;
+    loop {
+        let rank = FIRST + (random_incarnation() % u64::from(RANKS - FIRST)) as u32;
+        let left = deadline.saturating_duration_since(Instant::now());
+        match Bootstrap::join(&place.at, rank, RANKS, attempt.min(left)) {
+            Err(BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { .. }))) => {}
+            Err(BootstrapError::Join(JoinError::Unreachable { reason, .. })) => {
+                let at = &place.at;
+                if is_refused(at) {
+                    return Err(unreachable(format!("no store at {at}; {START}")));
+                }
+                if Instant::now() >= deadline {
+                    let within = place.look_within();
+                    let sentence = format!(
+                        "no store at {at} within {within:?}: {reason}; check the address, or {START}"
+                    );
+                    return Err(unreachable(sentence));
+                }
+                attempt *= 2;
+            }
+            joined => return joined.map_err(Failure::run),
+        }
+    }
+}
+
+/// Joins the store's cluster as a shard, which has its number as its rank.
+pub fn join_as_shard(place: &KvPlace, shard: u32) -> Result<Bootstrap, Failure> {
+    let at = &place.at;
+    Bootstrap::join(at, shard, RANKS, place.look_within()).map_err(|error| match error {
+        BootstrapError::Join(JoinError::Unreachable { within, reason, .. }) => unreachable(format!(
+            "no shard 0 at {at} within {within:?}: {reason}; start it first, with `farcall kv serve --shards N`"
+        )),
+        BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { process, host, .. })) => Failure::Run(
+            format!("shard {shard} of the store at {at} runs already, as process {process} on {host}"),
+        ),
+        error => Failure::run(error),
+    })
+}
+
+/// Whether every machine of that name refuses connections.
+fn is_refused(at: &HostPort) -> bool {
+    let refuses = |address| {
+        TcpStream::connect_timeout(&address, FIRST_ATTEMPT)
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
+    at.look_up().is_ok_and(|addresses| addresses.into_iter().all(refuses))
+}
+
+/// Says over which transport shard 0 serves. Its registers end with it, so there is none of an earlier one.
+pub fn tell_transport(node: &Node, transport: TransportKind) -> Result<(), Failure> {
+    let name = transport.name().as_bytes();
+    node.compare_and_set(TRANSPORT_REGISTER, 0, name, LOOK_WITHIN).map(drop).map_err(Failure::run)
+}
+
+/// The transport over which the store is served, as shard 0 says. What the command line says must agree.
+pub fn transport_of(node: &Node, place: &KvPlace) -> Result<TransportKind, Failure> {
+    let (at, within) = (&place.at, place.look_within());
+    let deadline = Instant::now() + within;
+    let said = loop {
+        let register = node.compare_and_set(TRANSPORT_REGISTER, NEVER, b"", within).map_err(Failure::run)?;
+        if register.revision != 0 {
+            break register.value;
+        }
+        match place.transport {
+            // A store of an earlier version says nothing.
+            Some(transport) => return Ok(transport),
+            None if Instant::now() >= deadline => {
+                return Err(unreachable(format!(
+                    "the store at {at} does not say over which transport it serves; give --transport"
+                )));
+            }
+            // Shard 0 has just begun.
+            None => thread::sleep(LOOK_AGAIN),
+        }
+    };
+    let said = String::from_utf8_lossy(&said);
+    let transport: TransportKind = said.parse().map_err(|_| {
+        Failure::Run(format!("the store at {at} serves over `{said}`, which this program does not have"))
+    })?;
+    match place.transport {
+        Some(asked) if asked != transport => Err(Failure::Usage(format!(
+            "the store at {at} serves over {transport}, not over {asked}; leave --transport out"
+        ))),
+        _ => Ok(transport),
+    }
+}
+
+/// No store answers.
+pub fn unreachable(sentence: String) -> Failure {
+    Failure::Outcome(Outcome::Unreachable, sentence)
+}

@@ -1,0 +1,128 @@
+//! How operations fail, in the words of somebody who uses a store, and with the status that scripts look at.
+
+use core::error::Error;
+
+use farcall::CallError;
+use farcall::bootstrap::HostPort;
+use farcall_base::printable;
+use farcall_kv::Failure as KvFailure;
+use farcall_kv::daemon::SlotFailure;
+use farcall_kv::store::{CreateTableError, IncrementError, ReadError, WriteError};
+
+use super::place::unreachable;
+use crate::failure::{Failure, Outcome};
+
+/// What an operation was about, for the sentence.
+#[derive(Clone, Copy)]
+pub struct About<'a> {
+    pub at: &'a HostPort,
+    pub table: &'a str,
+}
+
+/// A refusal of the store.
+pub trait Refusal: Error {
+    /// What it means to somebody who asked about that table.
+    fn meaning(&self, table: &str) -> Failure;
+}
+
+impl Refusal for ReadError {
+    fn meaning(&self, table: &str) -> Failure {
+        match self {
+            Self::UnknownTable => no_table(table),
+        }
+    }
+}
+
+impl Refusal for WriteError {
+    fn meaning(&self, table: &str) -> Failure {
+        match self {
+            Self::UnknownTable => no_table(table),
+            Self::WrongVersion { version } => {
+                let found = match version {
+                    0 => "there is no such object".to_owned(),
+                    version => format!("the object has version {version}"),
+                };
+                Failure::Outcome(Outcome::ConditionFailed, format!("the condition does not hold: {found}"))
+            }
+            Self::OutOfMemory | Self::SameHash => Failure::run(self),
+        }
+    }
+}
+
+impl Refusal for IncrementError {
+    fn meaning(&self, table: &str) -> Failure {
+        match self {
+            Self::Write(error) => error.meaning(table),
+            Self::NotANumber | Self::Overflow => Failure::run(self),
+        }
+    }
+}
+
+impl Refusal for CreateTableError {
+    fn meaning(&self, _: &str) -> Failure {
+        Failure::run(self)
+    }
+}
+
+/// How an operation failed.
+pub trait Failed {
+    /// The sentence and status for it.
+    fn explained(&self, about: About<'_>) -> Failure;
+}
+
+impl<E: Refusal> Failed for KvFailure<E> {
+    fn explained(&self, about: About<'_>) -> Failure {
+        let no_answer = || unreachable(format!("the store at {} does not answer: {self}", about.at));
+        match self {
+            Self::Store(refusal) => refusal.meaning(about.table),
+            Self::NotConnected(_) => no_answer(),
+            Self::NoAnswer(CallError::TimedOut | CallError::PeerDown(_) | CallError::NotSent(_)) => {
+                no_answer()
+            }
+            Self::NoAnswer(_) | Self::WrongShard | Self::Busy | Self::Misunderstood => Failure::run(self),
+        }
+    }
+}
+
+impl<E: Refusal> Failed for SlotFailure<E> {
+    fn explained(&self, about: About<'_>) -> Failure {
+        match self {
+            Self::Store(refusal) => refusal.meaning(about.table),
+            Self::NoAnswer | Self::NotPassedOn | Self::TimedOut { .. } | Self::DaemonGone(_) => {
+                unreachable(format!("the store at {} does not answer: {self}", about.at))
+            }
+            Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::Misunderstood => Failure::run(self),
+        }
+    }
+}
+
+/// There is no such table.
+pub fn no_table(table: &str) -> Failure {
+    Failure::Outcome(Outcome::NotFound, format!("there is no table `{}`", printable(table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(failed: &impl Failed) -> Failure {
+        let at = HostPort::parse("box:7117").expect("a place");
+        failed.explained(About { at: &at, table: "users" })
+    }
+
+    #[test]
+    fn what_scripts_tell_apart_has_an_outcome() {
+        let outcome = |failed: &KvFailure<WriteError>| match explained(failed) {
+            Failure::Outcome(outcome, _) => Some(outcome),
+            _ => None,
+        };
+        let store = KvFailure::Store;
+        assert_eq!(outcome(&store(WriteError::UnknownTable)), Some(Outcome::NotFound));
+        let wrong = store(WriteError::WrongVersion { version: 0 });
+        assert_eq!(outcome(&wrong), Some(Outcome::ConditionFailed));
+        assert_eq!(outcome(&KvFailure::NoAnswer(CallError::TimedOut)), Some(Outcome::Unreachable));
+        assert_eq!(outcome(&KvFailure::Busy), None);
+        let gone: SlotFailure<ReadError> = SlotFailure::NoAnswer;
+        assert!(matches!(explained(&gone), Failure::Outcome(Outcome::Unreachable, _)));
+    }
+}

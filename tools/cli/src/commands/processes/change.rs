@@ -1,0 +1,148 @@
+//! What a group of counters did between two readings: rates, levels, and what held it up.
+
+use farcall::GroupSnapshot;
+
+use super::sample::Sample;
+
+/// Counters of an endpoint.
+pub const CALLS: &str = "calls";
+pub const ANSWERED: &str = "answered";
+pub const REQUESTS: &str = "requests";
+pub const IN_FLIGHT: &str = "in_flight";
+pub const SESSIONS: &str = "sessions";
+pub const POLLS: &str = "polls";
+pub const BUSY_POLLS: &str = "busy_polls";
+pub const SLEEPS: &str = "sleeps";
+
+/// Counters of what holds calls up, wherever they are counted. Sessions that ended are none: clients leave.
+pub const STALLS: [&str; 14] = [
+    "ring_full",
+    BACKLOG,
+    "credit_records_sent",
+    "retransmissions",
+    "resends_sent",
+    "restarts_sent",
+    "busy_sent",
+    "stale",
+    "assembly_full",
+    "requests_refused",
+    "send_queue_full",
+    "waited_for_session",
+    "timed_out",
+    "violations",
+];
+
+/// Messages that wait for room now.
+const BACKLOG: &str = "backlog";
+
+/// Levels, which have a value and no rate.
+pub const LEVELS: [&str; 3] = [BACKLOG, IN_FLIGHT, SESSIONS];
+
+/// A group at two times.
+pub struct Change<'a> {
+    then: Option<&'a GroupSnapshot>,
+    pub now: &'a GroupSnapshot,
+    seconds: f64,
+}
+
+/// One counter of a group that held something up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    pub name: &'static str,
+    /// How much waits now, of a level; else how often it happened in a second.
+    pub amount: f64,
+}
+
+impl<'a> Change<'a> {
+    /// The groups of a process, as they are now.
+    pub fn of(then: &'a Sample, now: &'a Sample) -> Vec<Self> {
+        let seconds = seconds(then, now);
+        let change = |group: &'a GroupSnapshot| Self { then: then.group(&group.label), now: group, seconds };
+        now.snapshot.groups.iter().map(change).collect()
+    }
+
+    /// Whether it counts for an endpoint.
+    pub fn is_endpoint(&self) -> bool {
+        self.value(POLLS).is_some()
+    }
+
+    /// The name of the endpoint's transport; hosts of simulations come before it in labels.
+    pub fn transport(&self) -> &'a str {
+        let label = self.now.label.as_str();
+        let key = label.rsplit_once('/').map_or(label, |(_, key)| key);
+        key.split_once('#').map_or(key, |(transport, _)| transport)
+    }
+
+    /// What a counter is now.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        value(self.now, name)
+    }
+
+    /// Per second; since its begin for a group that is new.
+    pub fn rate(&self, name: &str) -> Option<f64> {
+        let then = self.then.and_then(|group| value(group, name)).unwrap_or(0);
+        Some(value(self.now, name)?.saturating_sub(then) as f64 / self.seconds)
+    }
+
+    /// What held this group up.
+    pub fn stalls(&self) -> impl Iterator<Item = Stall> {
+        STALLS.iter().filter_map(|name| {
+            let amount =
+                if is_level(name) { self.value(name).map(|value| value as f64) } else { self.rate(name) };
+            amount.filter(|amount| *amount > 0.0).map(|amount| Stall { name, amount })
+        })
+    }
+}
+
+impl Stall {
+    /// In words.
+    pub fn shown(self) -> String {
+        let Self { name, amount } = self;
+        if is_level(name) { format!("{name} {amount:.0}") } else { format!("{name} {}/s", scaled(amount)) }
+    }
+}
+
+fn is_level(name: &str) -> bool {
+    LEVELS.contains(&name)
+}
+
+/// The time between two readings, never 0.
+pub fn seconds(then: &Sample, now: &Sample) -> f64 {
+    (now.at - then.at).as_secs_f64().max(1e-9)
+}
+
+fn value(group: &GroupSnapshot, name: &str) -> Option<u64> {
+    group.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
+}
+
+/// A rate in few characters.
+pub fn scaled(rate: f64) -> String {
+    match rate {
+        many if many >= 1e6 => format!("{:.2}M", many / 1e6),
+        some if some >= 1e3 => format!("{:.1}K", some / 1e3),
+        few => format!("{few:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_transport_is_in_the_label_of_an_endpoint() {
+        let transport = |label: &str| {
+            let now = GroupSnapshot { label: label.to_owned(), counters: Vec::new() };
+            Change { then: None, now: &now, seconds: 1.0 }.transport().to_owned()
+        };
+        assert_eq!(transport("ring+shm#0"), "ring+shm");
+        assert_eq!(transport("3/homa+sim#1"), "homa+sim", "the third host of a simulation");
+        assert_eq!(transport("odd"), "odd");
+    }
+
+    #[test]
+    fn stalls_are_rates_but_for_levels() {
+        let stall = |name, amount| Stall { name, amount }.shown();
+        assert_eq!(stall("ring_full", 1500.0), "ring_full 1.5K/s");
+        assert_eq!(stall("backlog", 5.0), "backlog 5");
+    }
+}

@@ -1,0 +1,128 @@
+//! `farcall ps`: the processes of this machine that use farcall, a line each.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use serde_json::json;
+
+use super::processes::change::{
+    CALLS, Change, IN_FLIGHT, LEVELS, REQUESTS, SESSIONS, Stall, scaled, seconds,
+};
+use super::processes::{Found, Process, all};
+use crate::arguments::runs::Ps;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// The version of the JSON objects of this command.
+const SCHEMA: &str = "farcall.ps.v1";
+
+/// Looks at every process twice, and prints those that were there both times.
+pub fn run(ps: &Ps) -> Result<(), Failure> {
+    let before = all()?;
+    thread::sleep(ps.interval);
+    let after = all()?;
+    let mut report = Report::open(ps.json.as_ref())?;
+    let rows = rows(&before, &after);
+    if !rows.is_empty() {
+        report.line(format_args!(
+            "{:>7} {:<22} {:>9} {:>8} {:>9} {:>9} {:>9}  {:<24} command",
+            "process", "transports", "endpoints", "sessions", "calls/s", "served/s", "in flight", "stalls"
+        ))?;
+    }
+    rows.iter().try_for_each(|row| row.show(&mut report))?;
+    if rows.is_empty() {
+        report.line("no process that can be seen from here has farcall counters")?;
+    }
+    for (pid, why) in &after.unreadable {
+        report.line(format_args!("process {pid} is left out: {why}"))?;
+    }
+    if after.not_allowed > 0 {
+        let count = after.not_allowed;
+        report.line(format_args!("{count} processes of other users were not looked into; root sees all"))?;
+    }
+    Ok(())
+}
+
+/// A process over the time between two looks.
+struct Row<'a> {
+    process: &'a Process,
+    transports: Vec<&'a str>,
+    endpoints: usize,
+    sessions: u64,
+    calls_per_second: f64,
+    served_per_second: f64,
+    in_flight: u64,
+    /// By name, of all groups together.
+    stalls: BTreeMap<&'static str, f64>,
+    /// Between the two looks.
+    seconds: f64,
+}
+
+fn rows<'a>(before: &'a Found, after: &'a Found) -> Vec<Row<'a>> {
+    let earlier = |pid| before.processes.iter().find(|process| process.sample.pid == pid);
+    let row = |now: &'a Process| Some(Row::of(earlier(now.sample.pid)?, now));
+    after.processes.iter().filter_map(row).collect()
+}
+
+impl<'a> Row<'a> {
+    fn of(then: &'a Process, now: &'a Process) -> Self {
+        let changes = Change::of(&then.sample, &now.sample);
+        let endpoints: Vec<_> = changes.iter().filter(|change| change.is_endpoint()).collect();
+        let level = |name| endpoints.iter().filter_map(|change| change.value(name)).sum();
+        let rate = |name| endpoints.iter().filter_map(|change| change.rate(name)).sum();
+        let mut transports: Vec<_> = endpoints.iter().map(|change| change.transport()).collect();
+        transports.sort_unstable();
+        transports.dedup();
+        let mut stalls = BTreeMap::new();
+        for Stall { name, amount } in changes.iter().flat_map(Change::stalls) {
+            *stalls.entry(name).or_insert(0.0) += amount;
+        }
+        Self {
+            process: now,
+            transports,
+            endpoints: endpoints.len(),
+            sessions: level(SESSIONS),
+            calls_per_second: rate(CALLS),
+            served_per_second: rate(REQUESTS),
+            in_flight: level(IN_FLIGHT),
+            stalls,
+            seconds: seconds(&then.sample, &now.sample),
+        }
+    }
+
+    fn show(&self, report: &mut Report) -> Result<(), Failure> {
+        let Self { process, endpoints, sessions, in_flight, .. } = self;
+        let (pid, there) = (process.sample.pid, process.number_there);
+        let stalls: Vec<_> =
+            self.stalls.iter().map(|(&name, &amount)| Stall { name, amount }.shown()).collect();
+        let or_none = |list: String| if list.is_empty() { "-".to_owned() } else { list };
+        let inside = if there == pid { String::new() } else { format!(" (in its namespace {there})") };
+        report.line(format_args!(
+            "{pid:>7} {:<22} {endpoints:>9} {sessions:>8} {:>9} {:>9} {in_flight:>9}  {:<24} {}{inside}",
+            or_none(self.transports.join(",")),
+            scaled(self.calls_per_second),
+            scaled(self.served_per_second),
+            or_none(stalls.join(", ")),
+            process.command,
+        ))?;
+        let (levels, rates): (Vec<_>, Vec<_>) =
+            self.stalls.iter().partition(|(name, _)| LEVELS.contains(name));
+        report.object(&json!({
+            "schema": SCHEMA,
+            "kind": "process",
+            "process": pid,
+            "process_in_namespace": there,
+            "user": process.user,
+            "command": process.command,
+            "transports": self.transports,
+            "endpoints": endpoints,
+            "sessions": sessions,
+            "calls_per_second": self.calls_per_second,
+            "served_per_second": self.served_per_second,
+            "in_flight": in_flight,
+            "stalls_per_second": BTreeMap::from_iter(rates),
+            "waiting": BTreeMap::from_iter(levels),
+            "seconds": self.seconds,
+        }))
+    }
+}
