@@ -17,10 +17,10 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// The descriptor of an endpoint for `poll`, `epoll` or tokio's `AsyncFd`: readable when the endpoint has to
 /// be polled.
 ///
-/// An endpoint over shared memory gets no signal while it is awake: a wait must be announced. So
-/// the loop is: poll until nothing is left to do; [`WaitSet::prepare`]; wait until the descriptor is
-/// readable, at most as long as that says; [`WaitSet::finish`]; poll again. [`WaitSet::wait`] does it for a
-/// program without other descriptors.
+/// An endpoint over shared memory gets no signal while it is awake: a wait must be announced. So the loop is:
+/// poll until nothing is left to do; [`WaitSet::prepare`]; wait until the descriptor is readable, at most as
+/// long as that says; [`WaitSet::finish`]; poll again. [`WaitSet::wait`] does it for a program without other
+/// descriptors.
 ///
 /// ```no_run
 /// # fn program(endpoint: &farcall::Endpoint) -> std::io::Result<()> {
