@@ -108,8 +108,8 @@ fn check_memory(bytes: usize) -> Result<(), Failure> {
     )))
 }
 
-/// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how many
-/// there are.
+/// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how
+/// many there are.
 fn agree(serve: &KvServe, bootstrap: &Bootstrap) -> Result<(), Failure> {
     let own = serve.shards.to_string();
     let directory = &bootstrap.directory;
