@@ -64,7 +64,7 @@ pub enum Command {
     Diff(Diff),
     /// Lists the transports of this program and the RDMA devices of this machine, and with --parameters everything that can be tuned
     Info(Info),
-    /// Examines this machine, and the path to another one: limits, namespaces, memory, cores, network; what to mend
+    /// Examines this machine, and the path to another one, and says what to mend
     Doctor(Doctor),
     /// Lists the processes of this machine that use farcall, with rates and stalls
     Ps(Ps),

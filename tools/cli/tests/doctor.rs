@@ -104,7 +104,8 @@ fn the_doctor_examines_this_machine_and_says_what_to_do() {
 
 #[test]
 fn what_must_be_mended_is_the_exit_status() {
-    // Too few open files, and files too short for shared memory: both stop an endpoint, and neither the doctor.
+    // Too few open files, and files too short for shared memory: both stop an endpoint, and neither the
+    // doctor.
     let limits: [(&str, &str); 2] = [("ulimit -n 20", "open files"), ("ulimit -f 1", "ring+shm")];
     for (limit, subject) in limits {
         let program = env!("CARGO_BIN_EXE_farcall");

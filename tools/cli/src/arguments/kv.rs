@@ -64,7 +64,8 @@ pub struct KvPlace {
     /// The transport [default: that of shard 0, which serves over ring+shm]
     #[arg(long, value_name = "NAME")]
     pub transport: Option<TransportKind>,
-    /// How long to look for the store, and to wait for each response [default: 5, and as endpoint.call_timeout says]
+    /// How long to look for the store [default: 5], and to wait for each response [default: as
+    /// endpoint.call_timeout says]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<Duration>,
     /// Sets a parameter; can be repeated

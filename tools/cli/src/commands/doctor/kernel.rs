@@ -1,4 +1,5 @@
-//! What the kernel says in files, read below a folder that stands for `/`, so that tests can be other machines.
+//! What the kernel says in files, read below a folder that stands for `/`, so that tests can be other
+//! machines.
 
 use std::fs;
 use std::path::PathBuf;

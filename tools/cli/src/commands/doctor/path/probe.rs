@@ -24,8 +24,8 @@ const TRIES: usize = 3;
 /// Without any echo so far it is not worth to go on.
 const GIVE_UP_AFTER: usize = 3;
 
-/// Payloads of the packets that networks are set up for, with headers of 28 bytes: 576, 1280, 1400, 1450, 1500,
-/// 9000 and the longest.
+/// Payloads of the packets that networks are set up for, with headers of 28 bytes: 576, 1280, 1400, 1450,
+/// 1500, 9000 and the longest.
 const USUAL: [usize; 7] = [548, 1252, 1372, 1422, 1472, 8972, DATAGRAM_BYTES_MAX];
 
 /// The longest payloads that passed.

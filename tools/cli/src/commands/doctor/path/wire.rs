@@ -7,9 +7,10 @@
 //! | 9 | u8 | 1 of a probe, 2 of its echo |
 //! | 10 | u16 | length of a datagram: of a probe the one wanted back, of an echo that of the probe |
 //! | 12 | u32 | number of the probe |
-//! | 16 | u64 | who asks, at random |
+//! | 16 | u64 | the asking process, at random |
 //!
-//! Numbers are little-endian. An echo is never longer than its probe, so that nobody can be made to flood others.
+//! Numbers are little-endian. An echo is never longer than its probe, so that nobody can be made to flood
+//! others.
 
 /// What they begin with.
 const MAGIC: [u8; 8] = *b"FCDOCTOR";
