@@ -39,7 +39,7 @@ fn records_of_a_thousand_polls(pair: &Pair) -> u64 {
 fn a_block_that_is_held_costs_no_records() {
     let _alone = alone();
     let pair = pair();
-    let answer = pair.client.call(pair.server, ECHO, &vec![1; BLOCK_BYTES]).within(LONG).wait();
+    let answer = pair.client.call(pair.server, ECHO, vec![1; BLOCK_BYTES]).within(LONG).wait();
     let held = answer.expect("an answer");
     // A few are on their way. A ring has room for thousands, so that none has to wait until the server has
     // read some.
@@ -60,7 +60,7 @@ fn a_call_that_waits_for_block_memory_costs_no_records() {
     let _alone = alone();
     let pair = pair();
     let all: Vec<_> = (0..4).map(|_| pair.client.loan(BLOCK_BYTES).expect("memory for four")).collect();
-    pair.client.call(pair.server, ECHO, &vec![1; BLOCK_BYTES]).within(LONG).post(1).expect("it may wait");
+    pair.client.call(pair.server, ECHO, vec![1; BLOCK_BYTES]).within(LONG).post(1).expect("it may wait");
     assert_eq!(records_of_a_thousand_polls(&pair), 0);
     drop(all);
     let mut answered = false;
@@ -80,7 +80,7 @@ fn an_answer_takes_the_block_of_its_request_home() {
     pair.client.wait_for(pair.server).expect("the server is there");
     let before = records();
     for _ in 0..CALLS {
-        let answer = pair.client.call(pair.server, ECHO, &vec![1; BLOCK_BYTES]).within(LONG).wait();
+        let answer = pair.client.call(pair.server, ECHO, vec![1; BLOCK_BYTES]).within(LONG).wait();
         assert!(answer.expect("an answer").is_empty());
     }
     assert_eq!(records() - before, 2 * CALLS, "a record for each request and for each answer");

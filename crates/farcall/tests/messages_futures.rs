@@ -42,7 +42,7 @@ fn a_receive_is_complete_from_its_message_on_and_no_sooner() {
                 drop(receive);
                 continue;
             }
-            drop(sender.send(to, THERE, &pattern(1, length)).within(LONG).start().expect("room"));
+            drop(sender.send(to, THERE, pattern(1, length)).within(LONG).start().expect("room"));
             while !receive.is_complete() {
                 sender.turn();
                 receiver.turn();

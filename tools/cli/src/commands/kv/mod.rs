@@ -8,11 +8,28 @@ mod serve;
 mod show;
 mod way;
 
-use crate::arguments::kv::{Kv, KvCommand};
+use core::time::Duration;
+
+use farcall::bootstrap::RANKS_MAX;
+
+use crate::arguments::kv::{Kv, KvCommand, KvPlace};
 use crate::failure::Failure;
 
 /// The version of the JSON objects of these commands.
 const SCHEMA: &str = "farcall.kv.v1";
+
+/// How long a process looks for shard 0 unless it is told otherwise.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// The ranks of a store's cluster: its shards, and any number of clients, which come and go.
+const RANKS: u32 = RANKS_MAX;
+
+impl KvPlace {
+    /// How long to look for the store.
+    fn look_within(&self) -> Duration {
+        self.timeout.unwrap_or(LOOK_WITHIN)
+    }
+}
 
 /// Runs the command.
 pub fn run(kv: &Kv) -> Result<(), Failure> {

@@ -6,19 +6,12 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
 
-use farcall::bootstrap::{
-    Bootstrap, BootstrapError, HostPort, JoinError, RANKS_MAX, Refusal, random_incarnation,
-};
+use farcall::bootstrap::{Bootstrap, BootstrapError, HostPort, JoinError, Refusal, random_incarnation};
 use farcall::{Node, TransportKind};
 
+use super::{LOOK_WITHIN, RANKS};
 use crate::arguments::kv::KvPlace;
 use crate::failure::{Failure, Outcome};
-
-/// How long a process looks for shard 0 unless it is told otherwise.
-pub const LOOK_WITHIN: Duration = Duration::from_secs(5);
-
-/// The ranks of a store's cluster: its shards, and any number of clients, which come and go.
-pub const RANKS: u32 = RANKS_MAX;
 
 /// The register of the store's rendezvous in which shard 0 writes the name of its transport.
 const TRANSPORT_REGISTER: &str = "farcall-kv.transport";
@@ -34,13 +27,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What to do where there is no store.
 const START: &str = "start one with `farcall kv serve`";
-
-impl KvPlace {
-    /// How long to look for the store.
-    pub fn look_within(&self) -> Duration {
-        self.timeout.unwrap_or(LOOK_WITHIN)
-    }
-}
 
 /// Joins the store's cluster as a client, with a rank that nobody has.
 pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {

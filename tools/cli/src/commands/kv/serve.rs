@@ -12,8 +12,8 @@ use farcall_kv::store::Store;
 use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
-use super::place::{RANKS, join_as_shard, tell_transport, transport_of};
-use super::{SCHEMA, access};
+use super::place::{join_as_shard, tell_transport, transport_of};
+use super::{RANKS, SCHEMA, access};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;

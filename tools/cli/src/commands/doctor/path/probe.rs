@@ -136,8 +136,14 @@ impl Prober {
         self.datagram.fill(0);
         self.datagram[..HEADER_BYTES].copy_from_slice(&header.encode());
         let begun = Instant::now();
-        if let Err(error) = self.socket.send(&self.datagram[..bytes]) {
-            return self.failed(&error);
+        // The first error may be that of an earlier packet, which the path refused.
+        let sent = self.socket.send(&self.datagram[..bytes]);
+        if let Err(error) = sent.or_else(|_| self.socket.send(&self.datagram[..bytes])) {
+            return match Errno::from_io_error(&error) {
+                Some(Errno::MSGSIZE) => Fate::TooLong,
+                Some(Errno::CONNREFUSED) => Fate::Refused,
+                _ => Fate::Lost,
+            };
         }
         loop {
             let Some(left) = self.within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
@@ -152,17 +158,11 @@ impl Prober {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Fate::Lost,
                     io::ErrorKind::Interrupted => {}
-                    _ => return self.failed(&error),
+                    io::ErrorKind::ConnectionRefused => return Fate::Refused,
+                    // A router reports that it does not pass packets of this length.
+                    _ => return Fate::Lost,
                 },
             }
-        }
-    }
-
-    fn failed(&self, error: &io::Error) -> Fate {
-        match Errno::from_io_error(error) {
-            Some(Errno::MSGSIZE) => Fate::TooLong,
-            Some(Errno::CONNREFUSED) => Fate::Refused,
-            _ => Fate::Lost,
         }
     }
 
