@@ -93,6 +93,9 @@ impl Endpoint {
         let polls_per_clock_reading = transport.limits().polls_per_clock_reading;
         let operations = Slab::new(done.clone(), timeouts);
         let state = State::new(counters, operations, clock.now(), tracer);
+        if !directions.is_simulated() {
+            state.late_replies.bell().open();
+        }
         let core = Core {
             clock_pace: ClockPace::new(polls_per_clock_reading),
             transport,
