@@ -50,7 +50,7 @@ fn serve(endpoint: &Endpoint) {
         page.copy_from_slice(&pattern(9, length as usize));
         reply.send(page);
     });
-    endpoint.serve(TOO_LONG, |_, reply| reply.send(&vec![0; MESSAGE_BYTES_MAX + 1]));
+    endpoint.serve(TOO_LONG, |_, reply| reply.send(vec![0; MESSAGE_BYTES_MAX + 1]));
 }
 
 fn pairs() -> impl Iterator<Item = Pair> {

@@ -15,7 +15,7 @@ const LENGTHS: [usize; 3] = [8, 1000, 100_000];
 
 fn send(stream: &Stream, bytes: usize) {
     for tag in 0..MESSAGES {
-        drop(stream.sender.send(stream.to, Tag(tag), &vec![tag as u8; bytes]).start().expect("room"));
+        drop(stream.sender.send(stream.to, Tag(tag), vec![tag as u8; bytes]).start().expect("room"));
     }
     stream.sender.flush();
 }

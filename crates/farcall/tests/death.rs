@@ -60,7 +60,7 @@ fn a_killed_server_is_reported_and_all_calls_to_it_end() {
 fn call_until_killed() {
     let (_node, endpoint, _log) = mortal();
     let peer = endpoint.peer(SURVIVOR).expect("it publishes its endpoint");
-    let _never = endpoint.call(peer, KEEP, &pattern(1, 300_000)).within(LONG).start().expect("room");
+    let _never = endpoint.call(peer, KEEP, pattern(1, 300_000)).within(LONG).start().expect("room");
     loop {
         let page = endpoint.loan(100_000).expect("loans come back");
         endpoint.call(peer, ECHO, page).within(LONG).wait().expect("the survivor answers");
@@ -75,7 +75,7 @@ fn a_server_outlives_killed_clients_and_serves_others() {
         Some(_) => {
             let (_node, endpoint, _log) = mortal();
             let peer = endpoint.peer(SURVIVOR).expect("it publishes its endpoint");
-            let answer = endpoint.call(peer, ECHO, &pattern(2, 200_000)).within(LONG).wait();
+            let answer = endpoint.call(peer, ECHO, pattern(2, 200_000)).within(LONG).wait();
             return assert!(*answer.expect("the survivor serves others") == pattern(2, 200_000)[..]);
         }
     }

@@ -37,7 +37,7 @@ fn streams() -> impl Iterator<Item = Stream> {
 
 fn send(stream: &Stream, numbers: std::ops::Range<u16>) {
     for number in numbers {
-        let sent = stream.sender.send(stream.to, tag_of(number), &message(number)).within(LONG).start();
+        let sent = stream.sender.send(stream.to, tag_of(number), message(number)).within(LONG).start();
         drop(sent.expect("room"));
     }
     stream.sender.flush();

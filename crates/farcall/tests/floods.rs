@@ -122,7 +122,7 @@ fn serve(
     endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
     endpoint.serve(ANSWER, |request, reply| {
         let asked = request.payload().first_chunk::<4>().copied().unwrap_or_default();
-        reply.send(&vec![7; u32::from_le_bytes(asked) as usize % ANSWER_BYTES]);
+        reply.send(vec![7; u32::from_le_bytes(asked) as usize % ANSWER_BYTES]);
     });
     bound.send(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("the test waits");
     endpoint.run_while(|| !stopped.load(Ordering::Relaxed));

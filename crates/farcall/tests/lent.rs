@@ -40,7 +40,7 @@ fn blocks_of_call(assignment: &str, bytes: usize) -> u64 {
     let pair = Pair::new(TransportKind::RING_SHM, settings(&[assignment]), |server| {
         server.serve(TAKE, |_, reply| reply.send(b""));
     });
-    pair.client.call(pair.server, TAKE, &vec![1; bytes]).within(LONG).wait().expect("an answer");
+    pair.client.call(pair.server, TAKE, vec![1; bytes]).within(LONG).wait().expect("an answer");
     sum_of("ring+shm", "blocks_sent")
 }
 

@@ -16,10 +16,10 @@ fn a_message_longer_than_what_can_be_lent_is_refused_and_does_not_hold_up_others
     let pair = Pair::new(TransportKind::RING_SHM, little_memory, |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
     });
-    let refusal = pair.client.call(pair.server, ECHO, &vec![1; 16_385]).within(LONG).wait();
+    let refusal = pair.client.call(pair.server, ECHO, vec![1; 16_385]).within(LONG).wait();
     let too_long = CallRefused::TooLong { bytes: 16_385, bytes_max: 16_384 };
     assert_eq!(refusal.err(), Some(CallError::NotSent(too_long)));
-    let answer = pair.client.call(pair.server, ECHO, &vec![1; 16_384]).within(LONG).wait();
+    let answer = pair.client.call(pair.server, ECHO, vec![1; 16_384]).within(LONG).wait();
     assert_eq!(answer.expect("the longest message arrives").len(), 16_384);
 }
 
@@ -57,7 +57,7 @@ fn all_memory_can_be_lent_after_a_long_payload() {
         server.serve(ECHO, |_, reply| reply.send(b""));
     });
     for round in 0..10 {
-        pair.client.call(pair.server, ECHO, &vec![1; 16_384]).within(LONG).wait().expect("an answer");
+        pair.client.call(pair.server, ECHO, vec![1; 16_384]).within(LONG).wait().expect("an answer");
         let begun = Instant::now();
         while (0..4).map(|_| pair.client.loan(16_384)).collect::<Result<Vec<_>, _>>().is_err() {
             assert!(begun.elapsed() < LONG, "round {round}: the memory does not come back");

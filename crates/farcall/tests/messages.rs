@@ -77,7 +77,7 @@ fn messages_with_one_tag_arrive_in_order_whatever_their_sizes() {
         let counted = ask_to_count(&pair, Tag(3), 200);
         for number in 0..200_u8 {
             let length = [1, 9000, 40, 30_000][usize::from(number % 4)];
-            pair.client.send(pair.server, Tag(3), &vec![number; length]).within(LONG).wait().expect("sent");
+            pair.client.send(pair.server, Tag(3), vec![number; length]).within(LONG).wait().expect("sent");
         }
         let numbers = counted.wait().expect("all came");
         assert_eq!(*numbers, (0..200).collect::<Vec<u8>>()[..]);

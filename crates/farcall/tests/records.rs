@@ -19,7 +19,7 @@ fn records_grow_while_a_turn_fills_one_after_the_other() {
         let before = sum_of("", "records_sent");
         for _ in 0..messages {
             pair.client
-                .send(pair.server, Tag(1), &vec![7; bytes])
+                .send(pair.server, Tag(1), vec![7; bytes])
                 .start()
                 .expect("sent")
                 .wait()

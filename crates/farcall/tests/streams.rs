@@ -186,7 +186,7 @@ fn a_sender_goes_on_though_nobody_reads_what_it_has_lent() {
     let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
     let payload = |number: u8| vec![number; 64 << 10];
     for number in 0..40 {
-        sender.send(to, TAG, &payload(number)).wait().expect("there is block memory for all");
+        sender.send(to, TAG, payload(number)).wait().expect("there is block memory for all");
     }
     for number in 0..40 {
         let message = receiver.receive(from, TAG).wait().expect("it was sent");
@@ -203,7 +203,7 @@ fn a_sender_that_prepares_for_more_leaves_alone_what_was_not_read() {
     let (mut sent, mut read) = (0, 0);
     for _ in 0..50 {
         let waits = loop {
-            let send = sender.send(to, TAG, &payload(sent)).start().expect("it may wait");
+            let send = sender.send(to, TAG, payload(sent)).start().expect("it may wait");
             sent += 1;
             for _ in 0..8 {
                 sender.poll(|_, _| {});

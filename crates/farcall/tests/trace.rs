@@ -160,7 +160,7 @@ fn both_ends_mark_every_point_of_every_message_under_one_number() {
         });
         pair.client.wait_for(pair.server).expect("a session");
         let send =
-            |tag, bytes: usize| pair.client.send(pair.server, tag, &vec![7; bytes]).start().expect("sent");
+            |tag, bytes: usize| pair.client.send(pair.server, tag, vec![7; bytes]).start().expect("sent");
         // They are numbered although nobody traces them here.
         (0..BEFORE).for_each(|_| send(EXPECTED, 8).wait().expect("sent"));
         pair.client.tracer().switch(true);

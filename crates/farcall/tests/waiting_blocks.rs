@@ -68,7 +68,7 @@ fn a_message_does_not_wait_for_blocks_of_those_behind_it() {
     on_both(|endpoint, rank| async move {
         let peer = endpoint.peer(1 - rank).expect("both are there");
         // None of them can leave before the session is up.
-        let first = endpoint.call(peer, PASS_BACK, &bytes(0)).start().expect("room");
+        let first = endpoint.call(peer, PASS_BACK, bytes(0)).start().expect("room");
         let behind: Vec<_> = (1..5)
             .map(|number| endpoint.call(peer, PASS_BACK, loan(&endpoint, number)).start().expect("room"))
             .collect();
@@ -88,7 +88,7 @@ fn a_call_does_not_wait_for_blocks_of_messages_whose_window_is_closed() {
         let fillers: Vec<_> = (0..WINDOW_LINES).map(|_| fill()).collect();
         let in_loan = |number| endpoint.send(peer, Tag(7), loan(&endpoint, number)).start().expect("room");
         let in_loans: Vec<_> = (0..4).map(in_loan).collect();
-        assert_eq!(&endpoint.call(peer, PASS_BACK, &bytes(9)).await.expect("an answer")[..], bytes(9));
+        assert_eq!(&endpoint.call(peer, PASS_BACK, bytes(9)).await.expect("an answer")[..], bytes(9));
         for _ in 0..WINDOW_LINES {
             endpoint.receive(peer, Tag(1)).await.expect("a message");
         }
@@ -109,7 +109,7 @@ fn two_ends_that_pass_back_what_the_other_lent_do_not_wait_for_each_other() {
         // All memory of either end is in requests; each answer is a block of the other's, and needs one of
         // its own.
         let calls: Vec<_> = (0..8)
-            .map(|number| endpoint.call(peer, PASS_BACK, &bytes(number)).start().expect("room"))
+            .map(|number| endpoint.call(peer, PASS_BACK, bytes(number)).start().expect("room"))
             .collect();
         for (number, call) in (0..).zip(calls) {
             let answer = call.await.expect("an answer");
