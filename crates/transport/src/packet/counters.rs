@@ -29,7 +29,7 @@ farcall_driver::declare_counters! {
         results_abandoned: "results" => "Dropped: their peer neither acknowledged nor asked for them",
         held_bytes: "bytes" => "Held for peers now: results, parts of messages, slots, messages that wait",
         orphaned_bytes: "bytes" => "Held now of messages whose sessions are over",
-        sessions: "sessions" => "Opening or up now",
+        session_slots: "sessions" => "Slots of sessions that are taken now",
         half_open: "sessions" => "Asked for by others and not confirmed now",
         half_open_replaced: "sessions" => "Made room for younger ones before they were confirmed",
         refused_full: "sessions" => "Refused for want of room",
