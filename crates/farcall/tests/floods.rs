@@ -321,7 +321,7 @@ fn under(
             "{kind}, {what}: p50 and p99 {:?}, without {:?}; {sent} packets; {held} bytes held, {} sessions",
             show(&flooded),
             show(&quiet),
-            site.counted("session_slots"),
+            site.counted("established"),
         );
         check(&site);
         assert!(held <= BYTES, "{held} bytes are held");
@@ -365,7 +365,7 @@ fn sessions_of_one_host() {
             })
         },
         // Those of the client are on another host of the two.
-        |site| assert!(site.counted("session_slots") <= 20, "{} sessions", site.counted("session_slots")),
+        |site| assert!(site.counted("established") <= 20, "{} sessions", site.counted("established")),
     );
 }
 
@@ -475,6 +475,6 @@ fn messages_to_a_server_that_takes_none_end_the_session_of_their_sender() {
                 }
             })
         },
-        |site| assert!(site.counted("session_slots") <= 8),
+        |site| assert!(site.counted("established") <= 8),
     );
 }

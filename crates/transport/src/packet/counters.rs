@@ -29,7 +29,7 @@ farcall_driver::declare_counters! {
         results_abandoned: "results" => "Dropped: their peer neither acknowledged nor asked for them",
         held_bytes: "bytes" => "Held for peers now: results, parts of messages, slots, messages that wait",
         orphaned_bytes: "bytes" => "Held now of messages whose sessions are over",
-        session_slots: "sessions" => "Slots of sessions that are taken now",
+        established: "sessions" => "Opening from here, or up, now",
         half_open: "sessions" => "Asked for by others and not confirmed now",
         half_open_replaced: "sessions" => "Made room for younger ones before they were confirmed",
         refused_full: "sessions" => "Refused for want of room",
@@ -67,7 +67,7 @@ impl PacketCounters {
         self.results_abandoned.set(messages.results_abandoned);
         self.held_bytes.set(calls.held_bytes() as u64);
         self.orphaned_bytes.set(mail.orphaned_bytes as u64);
-        self.sessions.set(calls.sessions().established() as u64);
+        self.established.set(calls.sessions().established() as u64);
         self.half_open.set(calls.sessions().half_open() as u64);
         self.half_open_replaced.set(sessions.half_open_replaced);
         self.refused_full.set(sessions.refused_full);
