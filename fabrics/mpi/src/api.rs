@@ -234,7 +234,7 @@ fn start(opened: &'static Opened, drawn: u64, threads: MpiThreads) -> Result<Sta
 }
 
 /// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together
-/// with [`started`].
+/// with `started`.
 pub fn start_for_one_thread(opened: &Opened) -> Result<c_int, String> {
     init(opened, MpiThreads::Single)?;
     let mut rank = 0;

@@ -5,7 +5,7 @@
 pub struct Source(pub u32);
 
 impl Source {
-    /// The endpoint of that number in the process of that rank, below [`RANKS_TOLD_APART`]. A peer without
+    /// The endpoint of that number in the process of that rank, below 32,768. A peer without
     /// such a rank has a source for each of its sessions, so that no two peers share one.
     #[inline]
     pub const fn new(rank: u32, endpoint: u32, session: u32) -> Self {

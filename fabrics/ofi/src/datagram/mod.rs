@@ -17,7 +17,7 @@ mod sending;
 pub use crate::libfabric::OfiError;
 pub use driver::{OfiDatagram, providers};
 
-/// The configuration of an [`OfiDatagram`](crate::datagram::OfiDatagram).
+/// The configuration of an [`OfiDatagram`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfiDatagramConfig {
     /// The provider's name; without it libfabric's first choice.
