@@ -208,7 +208,7 @@ fn a_store_without_descriptors_names_the_limit_and_serves_again_when_there_are_s
     let limit = (0..).find(|limit| free_below(*limit) == FREE).expect("numbers go on");
     prlimit(Some(process), Resource::Nofile, Rlimit { current: Some(limit as u64), ..before })
         .expect("it is lower");
-    fails(&mut put(), 1, &format!("no descriptors are left for another connection (ulimit -n {limit})"));
+    fails(&mut put(), 5, &format!("no descriptors are left for another connection (ulimit -n {limit})"));
     prlimit(Some(process), Resource::Nofile, before).expect("within what root may have");
     let (status, said) = ended(&mut put());
     assert!(status.success(), "{said}");
