@@ -66,7 +66,8 @@ fn an_address_in_use_is_refused_with_the_systems_reason() {
 fn an_address_of_the_other_family_is_refused() {
     let mut driver = driver(UdpConfig::default());
     let other = address_of("[::1]:7000".parse().expect("an address"));
-    assert_eq!(driver.resolve(&other), Err(AddressError::WrongKind { driver: "udp" }));
+    let refused = driver.resolve(&other);
+    assert!(matches!(&refused, Err(AddressError::OutOfReach { why }) if why.contains("IPv6")), "{refused:?}");
 }
 
 #[test]
@@ -133,7 +134,8 @@ fn without_free_buffers_packets_wait_in_the_socket() {
 fn what_the_kernel_refuses_is_a_loss_and_stops_nothing() {
     let (mut near, mut far, to) = pair(UdpConfig::default(), UdpConfig::default());
     // A socket must ask for the right to broadcast; this one did not, so nothing leaves the machine.
-    let broadcast = address_of(SocketAddr::from((Ipv4Addr::BROADCAST, 9)));
+    let of_loopback = Ipv4Addr::new(127, 255, 255, 255);
+    let broadcast = address_of(SocketAddr::from((of_loopback, 9)));
     let refused = near.resolve(&broadcast).expect("an address of this kind");
     near.send(refused, 0, &[b"alone"]).expect("room");
     near.flush();

@@ -11,6 +11,8 @@
 //! that moves is noticed.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -190,11 +192,17 @@ impl Known {
 fn read_places(path: &Path) -> Result<Places, WrittenDownError> {
     let shown = path.display().to_string();
     let unreadable = |reason: String| WrittenDownError::Unreadable { path: shown.clone(), reason };
-    let length = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-    if length > FILE_BYTES_MAX {
+    let failed = |error: std::io::Error| unreadable(error.to_string());
+    // A pipe or a device has no length, and may have no end.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(unreadable("it is no regular file".to_owned()));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
         return Err(unreadable(format!("it is longer than {FILE_BYTES_MAX} bytes")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     let mut places = Places::new();
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.split('#').next().unwrap_or_default().trim();

@@ -62,7 +62,7 @@ impl Sessions {
         cookie: Cookie,
         now: Instant,
     ) {
-        if let Some(index) = self.offered_by(from, host, open) {
+        if let Some(index) = self.offered_by(from, open) {
             return self.send_accept(index);
         }
         match self.judge_open(from, host, open, cookie, now) {
@@ -194,30 +194,16 @@ impl Sessions {
     pub fn replaces_session(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
         let Ok(SessionPacket::Open(open, _)) = SessionPacket::parse(header, packet) else { return false };
         let has_opened = |slot: &Slot| slot.offered_by.is_some() && slot.link.to == from;
-        self.slots.iter().any(has_opened) && self.find_offered(&open).is_none()
+        self.slots.iter().any(has_opened) && self.offered_by(from, &open).is_none()
     }
 
-    /// The session that this very OPEN, or an earlier copy, led to. Where nothing is proved yet, the answer
-    /// goes to where the latest copy came from.
-    fn offered_by(&mut self, from: PeerAddress, host: Host, open: &OfferPacket) -> Option<u16> {
-        let index = self.find_offered(open)?;
-        let slot = &mut self.slots[usize::from(index)];
-        if matches!(slot.state, State::HalfOpen { .. }) && slot.link.to != from {
-            let former = core::mem::replace(&mut slot.link.to, from);
-            if let Some(former) = slot.offered_by.replace(host) {
-                self.hosts.half_open_ended(former);
-                self.hosts.opens(host);
-            }
-            self.note_address(AddressUse::Needed(from));
-            self.note_address(AddressUse::Released(former));
-        }
-        Some(index)
-    }
-
-    fn find_offered(&self, open: &OfferPacket) -> Option<u16> {
+    /// The session that this very OPEN, or an earlier copy, led to. Where nothing is proved yet, a copy from
+    /// another address is an OPEN of its own: it would count against a host that may know nothing of it.
+    fn offered_by(&self, from: PeerAddress, open: &OfferPacket) -> Option<u16> {
         let same = |index: &u16| {
             let slot = &self.slots[usize::from(*index)];
-            slot.offered_by.is_some() && slot.link.peer == open.sender
+            let is_from_there = !matches!(slot.state, State::HalfOpen { .. }) || slot.link.to == from;
+            slot.offered_by.is_some() && slot.link.peer == open.sender && is_from_there
         };
         self.with_remote(open.reply_session).find(same)
     }

@@ -96,12 +96,15 @@ mod tests {
         let missing: Vec<_> =
             missing.map(|parameter| parameter.name).filter(|name| !name.starts_with("fault.")).collect();
         let expected = [
+            "shm.directory",
+            "shm.allow",
             "homa.cutoffs",
             "udp.bind_address",
             "verbs.device",
             "verbs.port",
             "verbs.gid_index",
             "ofi.provider",
+            "net.interface",
         ];
         assert_eq!(missing, expected);
     }

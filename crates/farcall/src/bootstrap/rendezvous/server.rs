@@ -307,16 +307,32 @@ impl Server {
         vec![(link, Answer::Refused(refusal))]
     }
 
-    fn send_all(&mut self, outgoing: Outgoing) {
-        for (link, answer) in outgoing {
-            let Some(connection) = self.connections.get_mut(&link) else { continue };
-            let before = connection.output_bytes();
-            let sent = connection.send(&answer);
-            self.output_bytes = self.output_bytes + connection.output_bytes() - before;
-            if sent.is_err() || self.output_bytes > OUTPUT_BYTES_MAX || self.flush(link).is_err() {
-                self.end(link, Leaving::Broken);
+    /// Sends answers. Whom they cannot reach is gone, which others are told in turn: in rounds, because
+    /// members that watch each other may all be gone, and the stack has an end.
+    fn send_all(&mut self, mut outgoing: Outgoing) {
+        while !outgoing.is_empty() {
+            let mut broken = Vec::new();
+            for (link, answer) in outgoing {
+                if self.connections.contains_key(&link) && self.send(link, &answer).is_err() {
+                    self.drop_connection(link);
+                    broken.push(link);
+                }
+            }
+            outgoing = Outgoing::new();
+            for link in broken {
+                let told = self.registry.leave(link, Instant::now(), Leaving::Broken);
+                outgoing.extend(told.into_iter().filter(|(link, _)| self.connections.contains_key(link)));
             }
         }
+    }
+
+    fn send(&mut self, link: LinkId, answer: &Answer) -> Result<(), Finished> {
+        let Some(connection) = self.connections.get_mut(&link) else { return Ok(()) };
+        let before = connection.output_bytes();
+        let sent = connection.send(answer);
+        self.output_bytes = self.output_bytes + connection.output_bytes() - before;
+        sent?;
+        if self.output_bytes > OUTPUT_BYTES_MAX { Err(Finished) } else { self.flush(link) }
     }
 
     fn uncount_member(&mut self, link: LinkId) {
@@ -333,12 +349,16 @@ impl Server {
 
     fn end(&mut self, link: LinkId, leaving: Leaving) {
         let gone = self.registry.leave(link, Instant::now(), leaving);
+        self.drop_connection(link);
+        self.send_all(gone);
+    }
+
+    fn drop_connection(&mut self, link: LinkId) {
         self.uncount_member(link);
         if let Some(connection) = self.connections.remove(&link) {
             self.output_bytes -= connection.output_bytes();
             self.strangers.went(link, connection.from());
         }
-        self.send_all(gone);
     }
 }
 
