@@ -65,8 +65,8 @@ fn a_server_that_stands_still_cannot_be_reached_until_it_goes_on() {
     let _alone = alone();
     let name = "a_server_that_stands_still_cannot_be_reached_until_it_goes_on";
     for kind in transports_without_launcher() {
-        // A process that goes on first works through what libraries kept for it meanwhile, which can take half a
-        // second on a busy machine.
+        // A process that goes on first works through what libraries kept for it, which can take half a second
+        // on a busy machine.
         let cluster = Cluster::new(name, kind, &["endpoint.peer_timeout=3s"]);
         let server = cluster.start("server");
         server.wait_until_stopped();

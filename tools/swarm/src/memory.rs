@@ -7,7 +7,8 @@
 
 use crate::scenario::Scenario;
 
-/// An endpoint without sessions: the deadlines of its slab (512 KiB), its counters, the buffers of its driver.
+/// An endpoint without sessions: the deadlines of its slab (512 KiB), its counters, the buffers of its
+/// driver.
 const ENDPOINT_BYTES: usize = 768 << 10;
 
 /// A session that carries nothing.

@@ -192,8 +192,8 @@ impl<'a> ScanResponse<'a> {
         append_value(object, to);
     }
 
-    /// Fills in where the next page begins. No next page begins at hash 0, and none at `u64::MAX`, which stands
-    /// for "behind the last object".
+    /// Fills in where the next page begins. No next page begins at hash 0, and none at `u64::MAX`, which
+    /// stands for "behind the last object".
     pub fn end(next: ScanNext, message: &mut [u8]) {
         let next = match next {
             ScanNext::End => 0,
