@@ -85,8 +85,8 @@ pub struct Sessions {
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
-    /// A session that we asked for, because there was none to that endpoint, at the address that the
-    /// directory gives for the peer of this incarnation; 0 if it does not say.
+    /// A session that we asked for, at the address that the directory gives for the peer of this incarnation; 0
+    /// if it does not say.
     pub fn opening(&mut self, peer: Peer, incarnation: u64) {
         let live = Live {
             peer,
@@ -96,7 +96,8 @@ impl Sessions {
             has_messages: Cell::new(false),
         };
         self.live.insert(peer.session, live);
-        if peer.rank != NO_RANK {
+        let is_of_it = |chosen: &Peer| chosen.rank == peer.rank && chosen.endpoint == peer.endpoint;
+        if peer.rank != NO_RANK && !self.chosen.iter().any(is_of_it) {
             self.chosen.push(peer);
         }
     }
