@@ -55,6 +55,8 @@ struct Live {
     is_confirmed: bool,
     /// Whether messages wait for it while it opens: over another session they would be overtaken.
     has_messages: Cell<bool>,
+    /// Whether another process answered than the one that was asked for; it is to be closed.
+    is_strangers: bool,
 }
 
 /// A session that has ended.
@@ -94,6 +96,7 @@ impl Sessions {
             incarnation,
             is_confirmed: true,
             has_messages: Cell::new(false),
+            is_strangers: false,
         };
         self.live.insert(peer.session, live);
         let is_of_it = |chosen: &Peer| chosen.rank == peer.rank && chosen.endpoint == peer.endpoint;
@@ -113,6 +116,7 @@ impl Sessions {
                 incarnation,
                 is_confirmed: false,
                 has_messages: Cell::new(false),
+                is_strangers: false,
             };
             self.live.insert(session, live);
             return;
@@ -121,7 +125,7 @@ impl Sessions {
         if live.is_answered_by(&identity) {
             live.incarnation = incarnation;
         } else {
-            live.is_confirmed = false;
+            (live.is_confirmed, live.is_strangers) = (false, true);
             self.chosen.retain(|peer| peer.session != session);
             self.strangers.push(session);
         }
@@ -136,6 +140,13 @@ impl Sessions {
     /// Those sessions.
     pub fn take_strangers(&mut self) -> Vec<SessionId> {
         core::mem::take(&mut self.strangers)
+    }
+
+    /// Why a session ends: one in which another process answered is closed from here, and what it means is
+    /// that the peer has started again.
+    pub fn meaning_of(&self, session: SessionId, reason: DownReason) -> DownReason {
+        let is_strangers = self.live.get(&session).is_some_and(|live| live.is_strangers);
+        if is_strangers { DownReason::Restarted } else { reason }
     }
 
     /// A session ended; gives the peer it led to.

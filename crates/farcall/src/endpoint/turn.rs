@@ -143,7 +143,13 @@ impl Sink for Turn<'_, '_> {
 
     fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
         self.state.reported += 1;
-        self.end_part(outbox, CallId(send.0), outcome.map_err(SendError::PeerDown));
+        let id = CallId(send.0);
+        let outcome = outcome.map_err(|reason| {
+            let session = self.state.operations.session_of(id);
+            let meaning = session.map(|session| self.state.sessions.meaning_of(session, reason.clone()));
+            SendError::PeerDown(meaning.unwrap_or(reason))
+        });
+        self.end_part(outbox, id, outcome);
     }
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
@@ -153,6 +159,7 @@ impl Sink for Turn<'_, '_> {
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        let reason = &self.state.sessions.meaning_of(session, reason.clone());
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
         self.state.counters.sessions.set(self.state.sessions.count());
