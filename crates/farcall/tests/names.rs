@@ -242,32 +242,35 @@ fn a_leaving_server_answers_what_it_has_and_takes_nothing_new() {
 
 #[test]
 fn a_leaving_server_says_so_to_callers_that_do_not_ask_by_name() {
-    let registry = registry();
-    let server = node(&registry);
-    let serving = server.endpoint("ring+shm").expect("an endpoint");
-    serving.serve(ECHO, |request, reply| reply.send(request.payload()));
-    let listener = serving.listen("orders").expect("a name");
-    assert_eq!(listener.name(), "orders");
-    let client = node(&registry);
-    let endpoint = client.endpoint("ring+shm").expect("an endpoint");
-    let orders = endpoint.connect("orders").expect("a name");
-    let peer = loop {
-        serving.poll_once();
-        if let Ok(peer) = orders.peer() {
-            break peer;
+    for kind in transports_without_launcher() {
+        println!("over {kind}");
+        let registry = registry();
+        let server = node(&registry);
+        let serving = server.endpoint_with(kind, server.settings()).expect("an endpoint");
+        serving.serve(ECHO, |request, reply| reply.send(request.payload()));
+        let listener = serving.listen("orders").expect("a name");
+        assert_eq!(listener.name(), "orders");
+        let client = node(&registry);
+        let endpoint = client.endpoint_with(kind, client.settings()).expect("an endpoint");
+        let orders = endpoint.connect("orders").expect("a name");
+        let peer = loop {
+            serving.poll_once();
+            if let Ok(peer) = orders.peer() {
+                break peer;
+            }
+            endpoint.poll_once();
+        };
+        let early = endpoint.call(peer, ECHO, b"early").start().expect("it is sent");
+        while !early.is_complete() {
+            endpoint.poll_once();
+            serving.poll_once();
         }
-        endpoint.poll_once();
-    };
-    let early = endpoint.call(peer, ECHO, b"early").start().expect("it is sent");
-    while !early.is_complete() {
-        endpoint.poll_once();
-        serving.poll_once();
+        let late = endpoint.call(peer, ECHO, b"late").start().expect("it is sent");
+        let leaving = std::thread::spawn(move || listener.leave(&serving, LONG));
+        assert_eq!(late.wait().map(drop), Err(CallError::Leaving));
+        leaving.join().expect("it leaves");
+        drop(early);
     }
-    let late = endpoint.call(peer, ECHO, b"late").start().expect("it is sent");
-    let leaving = std::thread::spawn(move || listener.leave(&serving, LONG));
-    assert_eq!(late.wait().map(drop), Err(CallError::Leaving));
-    leaving.join().expect("it leaves");
-    drop(early);
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub enum Status {
     Ok,
     /// Nobody serves that service at the peer.
     UnknownService,
-    /// The handler drop the request without an answer.
+    /// The handler dropped the request without an answer.
     Abandoned,
     /// The handler's answer was longer than the session's limit.
     AnswerTooLong,
@@ -33,7 +33,7 @@ impl Status {
             Self::UnknownService => 1,
             Self::Abandoned => 2,
             Self::AnswerTooLong => 3,
-            Self::Leaving => 4,
+            Self::Leaving => 5,
         }
     }
 
@@ -44,7 +44,7 @@ impl Status {
             1 => Some(Self::UnknownService),
             2 => Some(Self::Abandoned),
             3 => Some(Self::AnswerTooLong),
-            4 => Some(Self::Leaving),
+            5 => Some(Self::Leaving),
             0x100..=0x1ff => Some(Self::Refused(wire as u8)),
             _ => None,
         }

@@ -10,7 +10,7 @@ use crate::bootstrap::{JoinError, PublishError};
 use crate::endpoint::Endpoint;
 
 /// How long a leaving server waits for requests that were sent before their callers knew.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_millis(250);
 
 /// An endpoint is listed under a name until this is dropped.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ pub const MESSAGES: u16 = u16::MAX;
 
 /// The status that says that a message was taken. No answer to a call has it.
 pub const TAKEN: u16 = 4;
+const _: () = assert!(crate::Status::from_wire(TAKEN).is_none());
 
 /// Tag and number, behind the payload.
 pub const TRAILER_BYTES: usize = 8;
