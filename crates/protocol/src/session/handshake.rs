@@ -13,6 +13,7 @@ use farcall_base::{Identity, Instant, NO_RANK};
 
 use super::config::agree;
 use super::hosts::Host;
+use super::liveness::PINGS;
 use super::slot::{Handshake, Slot, State};
 use super::{AddressUse, EndReason, Link, PeerAddress, SessionEvent, Sessions};
 
@@ -252,13 +253,12 @@ impl Sessions {
             return self.refuse(link.to, link.remote, RefuseReason::Full);
         };
         let local = self.draw_number(index);
-        let until = now + self.config.peer_timeout;
-        self.slots[usize::from(index)].offered(local, link, host, until);
+        self.slots[usize::from(index)].offered(local, link, host, PINGS);
         self.hosts.opens(host);
         self.half_open_ages.push_back((index, local));
         self.by_remote.insert((link.remote.0, index));
         self.note_address(AddressUse::Needed(link.to));
-        self.wake_by(index, until);
+        self.wake_by(index, now + self.ping_after());
         self.forget_former_ages();
         self.send_accept(index);
     }

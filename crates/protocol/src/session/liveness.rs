@@ -17,7 +17,7 @@ const RESETS_PER_INTERVAL: usize = 32;
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Pings without an answer that make a silent peer a dead one: each may be lost, as its answer may be.
-const PINGS: u8 = 3;
+pub(super) const PINGS: u8 = 3;
 
 /// Limits how often strangers get an answer. A session is told once in an interval that it is forgotten here:
 /// a peer that goes on after a standstill may send hundreds of packets of one session at once, and those of
@@ -69,9 +69,7 @@ impl Sessions {
             match self.slots[usize::from(index)].state {
                 State::Vacant => {}
                 State::Opening(_) => self.sweep_opening(index, now),
-                // It is forgotten without a word.
-                State::HalfOpen { until } if now >= until => self.end(index, EndReason::Unreachable),
-                State::HalfOpen { until } => self.wake_by(index, until),
+                State::HalfOpen { parts_left } => self.sweep_half_open(index, parts_left, now),
                 State::Up => self.sweep_up(index, now),
             }
         }
@@ -100,6 +98,17 @@ impl Sessions {
             self.counters.handshakes_resent += 1;
             self.send_open(index);
         }
+    }
+
+    /// It is forgotten without a word after the whole timeout, of which each part counts once: when this very
+    /// process did not run for a while, the confirmation may lie behind what has arrived meanwhile, and the
+    /// clock of the poll that answered OPEN may have stood still.
+    fn sweep_half_open(&mut self, index: u16, parts_left: u8, now: Instant) {
+        let Some(parts_left) = parts_left.checked_sub(1) else {
+            return self.end(index, EndReason::Unreachable);
+        };
+        self.slots[usize::from(index)].state = State::HalfOpen { parts_left };
+        self.wake_by(index, now + self.ping_after());
     }
 
     /// The peer is dead after the whole timeout, if it had the chance to answer each of [`PINGS`] pings:

@@ -22,8 +22,8 @@ pub(super) enum State {
     Opening(Opening),
     /// ACCEPT was sent; nothing proves yet that the opener is still there. It is forgotten then.
     HalfOpen {
-        /// When.
-        until: Instant,
+        /// After how many more parts of the timeout.
+        parts_left: u8,
     },
     /// Both sides know that the other is there.
     Up,
@@ -140,12 +140,12 @@ impl Slot {
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, host: Host, until: Instant) {
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, host: Host, parts_left: u8) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
         self.offered_by = Some(host);
-        self.state = State::HalfOpen { until };
+        self.state = State::HalfOpen { parts_left };
     }
 
     /// Opening → Up. The acceptor does not know it until a packet of the session reaches it.

@@ -297,6 +297,21 @@ fn a_half_open_session_is_confirmed_only_from_where_its_number_was_sent() {
     assert!(!sessions.has_events() && sent(&mut sessions).is_empty());
 }
 
+/// As after SIGSTOP: the poll that answers OPEN still has the time from before.
+#[test]
+fn a_half_open_session_outlives_a_standstill_of_its_own_process() {
+    let mut sessions = acceptor();
+    deliver(&mut sessions, 3, WireSession::NONE, SessionPacket::Open(open(333, 0), Cookie::NONE), NOW);
+    let [(_, _, SessionPacket::Accept(accept), _)] = sent(&mut sessions)[..] else {
+        panic!("ACCEPT was expected")
+    };
+    let now = NOW + Duration::from_secs(60);
+    sessions.handle_timeout(now);
+    deliver(&mut sessions, 3, accept.reply_session, SessionPacket::Ping { number: 1 }, now);
+    assert!(matches!(sent(&mut sessions)[..], [(PeerAddress(3), _, SessionPacket::Pong { number: 1 }, _)]));
+    assert!(matches!(sessions.poll_event(), Some(SessionEvent::Up { .. })));
+}
+
 #[test]
 fn nothing_from_elsewhere_reaches_a_session_though_it_names_all_numbers() {
     let mut sessions = acceptor();
