@@ -35,6 +35,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: WINDOW_LINES as usize * WINDOW_LINE_BYTES,
     loan_bytes_max: 1 << 16,
     ranks: u32::MAX,
+    numbers: farcall_base::SessionNumbers::ALL,
 };
 
 /// Runs the attack that the bytes describe.

@@ -37,6 +37,7 @@ const CONFIG: RingConfig = RingConfig {
     unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
     ranks: u32::MAX,
+    numbers: farcall_base::SessionNumbers::ALL,
 };
 
 /// Runs the attack that the bytes describe.

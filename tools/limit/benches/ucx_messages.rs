@@ -28,6 +28,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: 8 << 20,
     loan_bytes_max: 1 << 20,
     ranks: u32::MAX,
+    numbers: farcall_base::SessionNumbers::ALL,
 };
 
 /// Time stands still: nothing is to be due.

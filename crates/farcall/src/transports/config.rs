@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use farcall_base::SessionNumbers;
 use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::{FaultConfig, LaneDelayConfig};
 use farcall_mpi::MpiConfig;
@@ -96,6 +97,7 @@ pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
         ranks: u32::MAX,
+        numbers: SessionNumbers::ALL,
     }
 }
 
@@ -223,6 +225,7 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        numbers: SessionNumbers::ALL,
     }
 }
 
@@ -243,6 +246,7 @@ pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        numbers: SessionNumbers::ALL,
     }
 }
 
@@ -283,6 +287,7 @@ pub fn ofi_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        numbers: SessionNumbers::ALL,
     }
 }
 

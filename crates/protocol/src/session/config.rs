@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use farcall_base::SessionNumbers;
+
 use crate::wire::{Offer, RefuseReason};
 
 /// The shortest MTU: every packet without payload fits it, and some payload beside a header.
@@ -45,6 +47,8 @@ pub struct SessionConfig {
     /// How long a result waits for its acknowledgement, or a part of a request for the rest, without a word
     /// about it from the peer.
     pub keep_time: Duration,
+    /// Which numbers sessions get here.
+    pub numbers: SessionNumbers,
 }
 
 impl Default for SessionConfig {
@@ -67,6 +71,7 @@ impl Default for SessionConfig {
             session_bytes_max: 64 << 20,
             bytes_max: 1 << 30,
             keep_time: Duration::from_secs(10),
+            numbers: SessionNumbers::ALL,
         }
     }
 }

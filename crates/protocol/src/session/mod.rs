@@ -398,7 +398,7 @@ impl Sessions {
         if self.slots.len() >= places {
             return Err(SessionsFull { sessions_max: self.config.sessions_max });
         }
-        self.slots.push(Slot::vacant());
+        self.slots.push(Slot::numbered(self.config.numbers));
         Ok((self.slots.len() - 1) as u16)
     }
 
@@ -407,10 +407,11 @@ impl Sessions {
         let slot = &mut self.slots[usize::from(index)];
         let (id, link, wake_at) = (slot.id(index), slot.link, slot.wake_at);
         let (state, offered_by) = (slot.state, slot.offered_by);
+        let numbers = self.config.numbers;
         if state == State::Vacant {
             return;
         }
-        if slot.leave() {
+        if slot.leave(numbers) {
             self.vacant.push_back(index);
         }
         self.timers.remove(&(wake_at, index));

@@ -8,7 +8,7 @@
 use core::time::Duration;
 
 use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Identity, Instant, SessionNumbers};
 
 use super::hosts::Host;
 use super::{Link, PeerAddress, SessionId};
@@ -93,6 +93,7 @@ pub(super) struct Slot {
     pub(super) wake_at: Instant,
     /// Which host opened it; `None` when this side did.
     pub(super) offered_by: Option<Host>,
+    /// In the high half of its number.
     generation: u16,
 }
 
@@ -162,14 +163,19 @@ impl Slot {
         self.up(now);
     }
 
+    /// Vacant, to be numbered with these.
+    pub(super) const fn numbered(numbers: SessionNumbers) -> Self {
+        Self { generation: (numbers.first() >> 16) as u16, ..Self::vacant() }
+    }
+
     /// Any → Vacant. False when all of its numbers are used up. One that never came up has used none: its
     /// number was told to nobody here.
-    pub(super) fn leave(&mut self) -> bool {
+    pub(super) fn leave(&mut self, numbers: SessionNumbers) -> bool {
         let was_seen = !matches!(self.state, State::HalfOpen { .. });
         *self = Self { generation: self.generation, ..Self::vacant() };
-        match self.generation.checked_add(u16::from(was_seen)) {
+        match numbers.behind(self.id(0).0, u32::from(was_seen) << 16) {
             Some(next) => {
-                self.generation = next;
+                self.generation = (next >> 16) as u16;
                 true
             }
             None => false,

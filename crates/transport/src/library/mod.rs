@@ -30,7 +30,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, SessionNumbers};
 use farcall_driver::{CounterFile, Destination, HeapLoans};
 use farcall_protocol::matching::WINDOW_LINE_BYTES;
 use farcall_protocol::session::{
@@ -77,6 +77,8 @@ pub struct LibraryConfig {
     pub loan_bytes_max: usize,
     /// How many ranks there are: peers with others are refused.
     pub ranks: u32,
+    /// Which numbers sessions get here.
+    pub numbers: SessionNumbers,
 }
 
 /// Calls and tagged messages over one instance of a library.
@@ -141,6 +143,7 @@ impl<L: Library> LibraryTransport<L> {
             offer,
             peer_timeout: config.peer_timeout,
             ranks: config.ranks,
+            numbers: config.numbers,
             ..SessionConfig::default()
         };
         let tags = entropy.key();

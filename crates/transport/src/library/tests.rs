@@ -88,6 +88,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: 64 << 10,
     loan_bytes_max: 1 << 20,
     ranks: u32::MAX,
+    numbers: farcall_base::SessionNumbers::ALL,
 };
 
 fn side(post: &Post, rank: u32, config: LibraryConfig) -> Side {

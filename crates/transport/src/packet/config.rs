@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use farcall_base::SessionNumbers;
 use farcall_driver::DatagramLimits;
 use farcall_protocol::basic::BasicConfig;
 use farcall_protocol::session::SessionConfig;
@@ -52,6 +53,8 @@ pub struct PacketConfig {
     pub keep_time: Duration,
     /// Whether tagged messages are taken. The session of a peer that sends one nevertheless ends.
     pub messages: bool,
+    /// Which numbers sessions get here.
+    pub numbers: SessionNumbers,
 }
 
 /// A short message that waits takes some four times what it counts, and as many more may be in flight.
@@ -82,6 +85,7 @@ impl Default for PacketConfig {
             bytes_max,
             keep_time,
             messages: true,
+            numbers: SessionNumbers::ALL,
         }
     }
 }
@@ -110,6 +114,7 @@ impl PacketConfig {
             session_bytes_max,
             bytes_max: self.bytes_max.max(2 * session_bytes_max),
             keep_time: self.keep_time,
+            numbers: self.numbers,
         }
     }
 }

@@ -21,7 +21,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, SessionNumbers};
 use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, HelloError, WORD_BYTES, record_bytes_max};
@@ -63,6 +63,8 @@ pub struct RingConfig {
     /// How many ranks the world has: others are refused, peers without a rank are not. 0 without a world: a
     /// rank that a peer claims means nothing.
     pub ranks: u32,
+    /// Which numbers sessions get here.
+    pub numbers: SessionNumbers,
 }
 
 impl RingConfig {
@@ -238,7 +240,7 @@ impl<D: LaneDriver> Ring<D> {
             return None;
         }
         if slot == self.sessions.len() {
-            self.sessions.push(Session::vacant(slot));
+            self.sessions.push(Session::vacant(slot, self.shared.config.numbers));
         }
         let session = &mut self.sessions[slot];
         session.lane = lane;
@@ -347,7 +349,7 @@ impl<D: LaneDriver> Ring<D> {
         let session = &mut self.sessions[slot];
         let id = session.id;
         self.matcher.end_session(&mut session.tx.messages, &session.rx.messages, id, reason);
-        *session = Session::vacant_again(slot, id);
+        *session = Session::vacant_again(slot, id, self.shared.config.numbers);
         self.receives_from = None;
         self.shared.dirty.retain(|&dirty| usize::from(dirty) != slot);
         self.shared.closing.retain(|closing| closing.0 != slot);

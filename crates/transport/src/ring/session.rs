@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use farcall_base::SessionNumbers;
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
     RUNWAY_BYTES, Record,
@@ -135,9 +136,9 @@ pub struct Waiting {
 
 impl<D: LaneDriver> Session<D> {
     /// A free slot.
-    pub fn vacant(slot: usize) -> Self {
+    pub fn vacant(slot: usize, numbers: SessionNumbers) -> Self {
         Self {
-            id: SessionId(slot as u32),
+            id: SessionId(numbers.first() | slot as u32),
             lane: LaneId(0),
             stage: Stage::Vacant,
             calls_max: 0,
@@ -172,8 +173,10 @@ impl<D: LaneDriver> Session<D> {
     }
 
     /// A free slot whose next session has another number.
-    pub fn vacant_again(slot: usize, last: SessionId) -> Self {
-        Self { id: SessionId(last.0.wrapping_add(1 << SLOT_BITS)), ..Self::vacant(slot) }
+    pub fn vacant_again(slot: usize, last: SessionId, numbers: SessionNumbers) -> Self {
+        let vacant = Self::vacant(slot, numbers);
+        let next = numbers.behind(last.0, 1 << SLOT_BITS);
+        Self { id: next.map_or(vacant.id, SessionId), ..vacant }
     }
 
     /// The lane is there: from now on messages flow, within the limits of both sides. An error says why what

@@ -122,6 +122,7 @@ fn node(
                 unexpected_bytes: 1 << 20,
                 connect_timeout: Duration::from_millis(20),
                 ranks: u32::MAX,
+                numbers: farcall_base::SessionNumbers::ALL,
             };
             let entropy = Entropy::repeatable(seed);
             Box::new(Ring::new(host.lanes(), identity, entropy, config, CounterFile::process(), &label))
