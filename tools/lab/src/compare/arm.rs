@@ -35,11 +35,12 @@ pub(super) enum Figure {
 }
 
 impl Arm {
-    /// Runs it once and returns its figure.
-    pub(super) fn measure(&self, bench: &Bench) -> Result<f64, BenchError> {
+    /// Runs it once, in the block of this number, and returns its figure.
+    pub(super) fn measure(&self, bench: &Bench, block: u64) -> Result<f64, BenchError> {
         Ok(match self {
             Self::Exchange { program, exchange, figure } => {
-                figure.of(exchange, &bench.exchange_by(program, exchange)?)?
+                let exchange = exchange.in_block(block);
+                figure.of(&exchange, &bench.exchange_by(program, &exchange)?)?
             }
             Self::Messages { program, rate } => {
                 let result = msgrate::run_by(program, rate)?;

@@ -150,7 +150,8 @@ impl RowRun {
         // The look before the block is the one that the arms were chosen by.
         let mut before = Some(before);
         let standing = || before.take().map_or_else(|| bench.standing(), Ok);
-        self.blocks.run(&order, standing, |arm| arms[arm].measure(bench))
+        let block = self.blocks.distances.len() as u64;
+        self.blocks.run(&order, standing, |arm| arms[arm].measure(bench, block))
     }
 
     /// How the cores stood around every block.

@@ -10,12 +10,16 @@ use serde_json::{Value, json};
 use crate::explain::trace::Traced;
 use crate::run::bench::{Bench, BenchError};
 use crate::run::blocks::{BlockPlan, Blocks, Distance};
-use crate::run::exchange::{Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, Timing, sum_of};
+use crate::run::exchange::{
+    Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, Rest, Timing, sum_of,
+};
+use crate::run::losses::Losses;
 use crate::run::regime::Regime;
 use crate::run::simulation::SimulatedRun;
+use crate::statistics::batches::Batches;
 use crate::statistics::histogram::{LatencyHistogram, LatencySummary};
 use crate::statistics::little::LittleCheck;
-use crate::units::Size;
+use crate::units::{Size, in_readable_unit};
 
 /// How many blocks the calls of one size are spread over, each with fresh processes.
 pub const BLOCKS: usize = 3;
@@ -69,6 +73,7 @@ impl ClosedLoop {
             warmup_calls: self.warmup_calls,
             calls: self.calls.div_ceil(u64::from(parts)),
             lasting: self.lasting / parts,
+            seed: self.seed,
         }
     }
 }
@@ -90,8 +95,13 @@ pub struct Outcome {
     pub latency: LatencySummary,
     /// Calls per second, of wall-clock or simulated time.
     pub calls_per_second: f64,
-    /// Calls completed.
+    /// How far the mean latency and the calls per second may be off, as a part of them, with 95 %; `None`
+    /// with too few calls.
+    pub relative_error: Option<f64>,
+    /// Calls that began in the window; all of them were completed.
     pub calls: u64,
+    /// What was in flight at the end of the windows.
+    pub rest: Rest,
     /// Calls in flight, all clients together.
     pub in_flight: u64,
     /// What the clients' counters counted while the calls were made; those of all hosts of a simulated
@@ -134,16 +144,17 @@ pub struct InBlocks {
     pub warm: bool,
 }
 
-/// Runs blocks of all arms until enough of one regime are kept. Arm 0 is the closed loop.
+/// Runs blocks of all arms until enough of one regime are kept. Arm 0 is the closed loop. `measure` gets the
+/// arm and the number of the block.
 pub(crate) fn in_blocks<T>(
     bench: &Bench,
     arms: usize,
     seed: u64,
-    mut measure: impl FnMut(usize) -> Result<T, BenchError>,
+    mut measure: impl FnMut(usize, u64) -> Result<T, BenchError>,
 ) -> Result<Blocks<T>, BenchError> {
     let mut blocks = Blocks::new();
-    for order in (BlockPlan { arms, blocks: BLOCKS_MAX, seed }).orders() {
-        blocks.run(&order, || bench.distance_nanos(), &mut measure)?;
+    for (block, order) in (0..).zip((BlockPlan { arms, blocks: BLOCKS_MAX, seed }).orders()) {
+        blocks.run(&order, || bench.distance_nanos(), |arm| measure(arm, block))?;
         if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, 0).count() == BLOCKS) {
             break;
         }
@@ -176,9 +187,14 @@ impl Outcome {
         let mut latencies = LatencyHistogram::new();
         results.iter().for_each(|result| latencies.merge(&result.latencies));
         let latency = latencies.summary()?;
-        let wall: Duration = results.iter().map(|result| result.wall).sum();
-        let calls: u64 = results.iter().map(|result| result.calls).sum();
-        let (calls_per_second, in_flight) = (calls as f64 / wall.as_secs_f64(), results[0].in_flight);
+        let over_blocks = |rate: fn(&ExchangeResult) -> f64| {
+            let seconds: f64 = results.iter().map(|result| result.calls as f64 / rate(result)).sum();
+            results.iter().map(|result| result.calls).sum::<u64>() as f64 / seconds
+        };
+        let calls_per_second = over_blocks(|result| result.calls_per_second);
+        let completed_per_second = over_blocks(|result| result.completed_per_second);
+        let in_flight = results[0].in_flight;
+        let batches = results.iter().fold(Batches::default(), |all, result| all.and(&result.batches));
         let waited = results.iter().filter_map(|result| result.asides.server_waited);
         let in_blocks = InBlocks {
             regime,
@@ -197,11 +213,13 @@ impl Outcome {
             latencies,
             latency,
             calls_per_second,
-            calls,
+            relative_error: batches.relative_error(),
+            calls: results.iter().map(|result| result.calls).sum(),
+            rest: results.iter().fold(Rest::default(), |rest, result| rest.and(result.rest)),
             in_flight,
             counters: sum_of(results.iter().map(|result| &result.counters)),
             traced: Traced::on_machine(results.iter().map(|result| &*result.asides.traces)),
-            little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),
+            little: LittleCheck::new(in_flight as f64, completed_per_second, latency.mean_nanos),
             ran: Ran::OnProcesses(in_blocks),
         })
     }
@@ -221,11 +239,17 @@ impl Outcome {
             servers: exchange.servers,
             latency,
             calls_per_second: result.calls_per_second,
+            relative_error: result.batches.relative_error(),
             calls: result.calls,
+            rest: result.rest,
             in_flight: result.in_flight,
             counters: result.counters,
             traced: Traced::simulated([&*result.asides.traces]),
-            little: LittleCheck::new(result.in_flight as f64, result.calls_per_second, latency.mean_nanos),
+            little: LittleCheck::new(
+                result.in_flight as f64,
+                result.completed_per_second,
+                latency.mean_nanos,
+            ),
             latencies: result.latencies,
             ran: Ran::OnFabric(run),
         }
@@ -251,6 +275,10 @@ impl Outcome {
             ("clients", self.clients.into()),
             ("servers", self.servers.into()),
             ("calls_per_second", self.calls_per_second.into()),
+            ("relative_error", json!(self.relative_error)),
+            ("in_flight_at_end", self.rest.calls.into()),
+            ("waited_for_ns", (self.rest.waited.as_nanos() as u64).into()),
+            ("losses", json!(self.losses())),
             ("implied_in_flight", self.little.implied.into()),
             ("counters", json!(self.counters)),
         ];
@@ -268,9 +296,30 @@ impl Outcome {
         fields
     }
 
+    /// What fell while the calls were made, at clients and servers.
+    pub fn losses(&self) -> Losses {
+        match &self.ran {
+            Ran::OnProcesses(found) => Losses::of(&self.counters).and(Losses::of(&found.server_counters)),
+            Ran::OnFabric(_) => Losses::of(&self.counters),
+        }
+    }
+
+    /// What was in flight at the end of the windows; nothing if nothing was.
+    pub fn rest_line(&self) -> Option<String> {
+        let Rest { calls, waited } = self.rest;
+        let (time, unit) = in_readable_unit(waited.as_nanos() as f64);
+        let ran = if calls == 1 { "call was" } else { "calls were" };
+        (calls > 0).then(|| {
+            format!(
+                "{calls} {ran} in flight at the end of the window, waited for ({time:.3} {unit}) and counted"
+            )
+        })
+    }
+
     /// What a reader should know before believing the figures.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        warnings.extend(self.losses().too_few(self.calls));
         let (warm, discarded) = match &self.ran {
             Ran::OnProcesses(found) => (found.warm, found.blocks_discarded),
             Ran::OnFabric(_) => (true, 0),

@@ -68,10 +68,10 @@ impl EchoTest {
             .then(|| RoundTripLimit::beside(transport, &self.settings, bench, REQUEST_BYTES, size.0))
             .transpose()?;
         let arms = if limit.is_some() { 2 } else { 1 };
-        let blocks = in_blocks(bench, arms, seed ^ size.0 as u64, |arm| match (arm, &limit) {
+        let blocks = in_blocks(bench, arms, seed ^ size.0 as u64, |arm, block| match (arm, &limit) {
             (LIMIT_ARM, Some(limit)) => Ok(Found::Limit(limit.measure(bench, LIMIT_EFFORT)?.median_nanos)),
             _ => {
-                let result = bench.exchange_with(&exchange, instruments);
+                let result = bench.exchange_with(&exchange.in_block(block), instruments);
                 result.map(|result| Found::Echo(Box::new(result)))
             }
         })?;

@@ -12,6 +12,7 @@ pub mod closed_loop;
 pub mod collective;
 pub mod echo;
 pub mod exchange;
+pub mod losses;
 pub mod msgrate;
 pub mod program;
 pub mod published;

@@ -11,6 +11,9 @@ use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Totals};
 use serde_json::{Value, json};
 
+use crate::run::exchange::OwnCounters;
+use crate::run::losses::Losses;
+
 /// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is
 /// looked at here.
 const CARRIED_BYTES: usize = 256;
@@ -64,11 +67,18 @@ pub struct SimulatedRun {
     pub trace_hash: u64,
     /// Sums over the fabric.
     pub totals: Totals,
+    /// Packets that `fault.*` took before they came to the fabric.
+    pub injected: u64,
     /// How long the simulation itself took.
     pub wall: Duration,
 }
 
 impl SimulatedRun {
+    /// Packets that were lost, on the fabric or before it.
+    pub fn drops(&self) -> u64 {
+        self.totals.drops() + self.injected
+    }
+
     /// The fields of records that say which simulation their figures come from.
     pub fn fields(&self) -> [(&'static str, Value); 8] {
         [
@@ -78,7 +88,7 @@ impl SimulatedRun {
             ("simulated_ns", self.totals.now.as_nanos().into()),
             ("events", self.totals.events.into()),
             ("packet_events", self.totals.packet_events.into()),
-            ("drops", self.totals.drops().into()),
+            ("drops", self.drops().into()),
             ("wall_seconds", self.wall.as_secs_f64().into()),
         ]
     }
@@ -117,7 +127,7 @@ impl SimulatedFabric {
         within: Duration,
         condition: impl FnMut() -> bool,
     ) -> Result<SimulatedRun, SimulationError> {
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), OwnCounters::read().of_all_hosts());
         let until = farcall::Instant::ZERO + within;
         match cluster.run_while_until(condition, until) {
             Outcome::Done => {}
@@ -129,6 +139,7 @@ impl SimulatedFabric {
             seed: self.seed,
             trace_hash: cluster.fabric().trace_hash(),
             totals: cluster.fabric().totals(),
+            injected: Losses::of(&OwnCounters::read().of_all_hosts().since(&before)).injected,
             wall: begun.elapsed(),
         })
     }

@@ -39,7 +39,9 @@ impl StoreTest {
         let ClosedLoop { seed, instruments, .. } = self.closed_loop;
         let work = StoreWork { access, objects: self.objects_of(size), seed };
         let exchange = self.closed_loop.exchange(transport, ExchangeWork::Store(work), size, BLOCKS as u32);
-        let blocks = in_blocks(bench, 1, seed, |_| bench.exchange_with(&exchange, instruments))?;
+        let blocks = in_blocks(bench, 1, seed, |_, block| {
+            bench.exchange_with(&exchange.in_block(block), instruments)
+        })?;
         let what = format!("{access:?} of {size} over {transport}");
         Outcome::of_blocks(transport, &exchange, &blocks, what, |result| Some(result))
     }

@@ -203,6 +203,13 @@ pub struct LatencyCounts {
     sum_nanos: u64,
 }
 
+impl LatencyCounts {
+    /// All latencies added up, in nanoseconds.
+    pub fn sum_nanos(&self) -> u64 {
+        self.sum_nanos
+    }
+}
+
 /// What is said about a latency, in nanoseconds. Percentiles that the samples do not support are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencySummary {

@@ -81,6 +81,7 @@ impl ExchangePlan {
             warmup_calls: 0,
             calls: u64::MAX,
             lasting,
+            seed: 1,
         };
         Ok(Self { exchange, figure })
     }

@@ -143,6 +143,11 @@ fn measure(
     Ok(findings)
 }
 
+/// How far a rate may be off, behind it.
+pub fn error_words(outcome: &Outcome) -> String {
+    outcome.relative_error.map_or_else(String::new, |error| format!(" \u{b1} {:.1} %", error * 100.0))
+}
+
 /// What is reported of an outcome.
 struct Found<'a> {
     test: &'a EchoTest,
@@ -152,11 +157,11 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn add_latency(&mut self) {
-        let size = self.outcome.size;
+        let (size, losses) = (self.outcome.size, self.outcome.losses().words());
         for row in latency_rows(&self.outcome.latency) {
             let name = row_name("echo", size, row.suffix);
             let what = format!("send {REQUEST_BYTES} B, receive {size}, {}", row.words);
-            let what = self.beside_published(what, &name, row.nanos, Row::latency);
+            let what = self.beside_published(what, &name, row.nanos, Row::latency) + &losses;
             let record = self.record(name.clone(), row.nanos, Unit::Nanoseconds, row.statistic);
             self.findings.row(Row::latency(name, row.nanos, what), record);
         }
@@ -169,8 +174,9 @@ impl Found<'_> {
             Ran::OnProcesses(_) => format!("wall-clock time, {} in flight", outcome.in_flight),
             Ran::OnFabric(_) => "simulated time".to_owned(),
         };
-        let what = format!("bytes received over {time}, {:.1} K calls/s", outcome.calls_per_second / 1e3);
-        let what = self.beside_published(what, &name, bandwidth, Row::bandwidth);
+        let (rate, error) = (outcome.calls_per_second / 1e3, error_words(outcome));
+        let what = format!("bytes received over {time}, {rate:.1} K calls/s{error}");
+        let what = self.beside_published(what, &name, bandwidth, Row::bandwidth) + &outcome.losses().words();
         let record = self.record(name.clone(), bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock);
         self.findings.row(Row::bandwidth(name, bandwidth, what), record);
     }
@@ -207,7 +213,7 @@ impl Found<'_> {
 
     fn add_notes(&mut self) {
         let size = self.outcome.size;
-        for warning in self.outcome.warnings() {
+        for warning in self.outcome.rest_line().into_iter().chain(self.outcome.warnings()) {
             self.findings.text(format_args!("# echo{size}: {warning}"));
         }
         if let Ran::OnFabric(run) = &self.outcome.ran {

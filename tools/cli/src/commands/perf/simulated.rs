@@ -51,7 +51,7 @@ pub fn run_note(run: &SimulatedRun) -> String {
         totals.now.as_secs_f64() * 1e3,
         totals.events as f64 / 1e6,
         run.events_per_second() / 1e6,
-        totals.drops(),
+        run.drops(),
         totals.memory_bytes as f64 / 1024.0,
     )
 }

@@ -10,7 +10,7 @@ use farcall_lab::run::store::StoreTest;
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::{Size, in_readable_unit};
 
-use super::echo::{CALLS, SIZES, closed_loop};
+use super::echo::{CALLS, SIZES, closed_loop, error_words};
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted, record_of};
 use super::{check_sizes, sizes};
 use crate::arguments::Perf;
@@ -195,7 +195,7 @@ impl What<'_> {
         }
         let outcome = self.test.run(bench, transport, size, self.access).map_err(Failure::run)?;
         show(&Found { what: self, outcome: &outcome }, &mut findings);
-        for warning in outcome.warnings() {
+        for warning in outcome.rest_line().into_iter().chain(outcome.warnings()) {
             findings.text(format_args!("# {} {size}: {warning}", self.name));
         }
         findings.distances = outcome.distances().to_vec();
@@ -218,15 +218,17 @@ impl Found<'_> {
     fn show_latency(&self, findings: &mut Findings) {
         let (outcome, verb) = (self.outcome, self.verb());
         let size = outcome.size;
+        let losses = outcome.losses().words();
         let what = format!("{verb} one of {} objects of {size}, 30 B key", self.objects());
         for row in latency_rows(&outcome.latency) {
             let name = row_name(&format!("basic.{verb}"), size, row.suffix);
             let record = self.record(name.clone(), row.nanos, Unit::Nanoseconds, row.statistic);
-            findings.row(Row::latency(name, row.nanos, format!("{what}, {}", row.words)), record);
+            findings.row(Row::latency(name, row.nanos, format!("{what}, {}{losses}", row.words)), record);
         }
         let name = row_name(&format!("basic.{verb}Bw"), size, "");
         let bandwidth = outcome.bytes_per_second();
-        let what = format!("bytes of objects over wall-clock time, {} in flight", outcome.in_flight);
+        let (in_flight, error) = (outcome.in_flight, error_words(outcome));
+        let what = format!("bytes of objects over wall-clock time, {in_flight} in flight{error}{losses}");
         let record = self.record(name.clone(), bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock);
         findings.row(Row::bandwidth(name, bandwidth, what), record);
     }
@@ -235,9 +237,10 @@ impl Found<'_> {
     fn show_distribution(&self, findings: &mut Findings) {
         let size = self.outcome.size;
         findings.text(format_args!(
-            "# time to {} one of {} objects of {size}, in us; cumulative fraction",
+            "# time to {} one of {} objects of {size}, in us; cumulative fraction{}",
             self.verb(),
-            self.objects()
+            self.objects(),
+            self.outcome.losses().words()
         ));
         let mut trace = tracing::parts(&self.outcome.traced);
         for (nanos, share) in self.outcome.latencies.distribution() {
@@ -255,11 +258,13 @@ impl Found<'_> {
         let name = format!("{}{}.{}", self.what.name, outcome.size, outcome.clients);
         let (mean, unit) = in_readable_unit(outcome.latency.mean_nanos);
         let what = format!(
-            "{} {}s of {} B, {} in flight, mean {mean:.3} {unit}",
+            "{} {}s of {} B, {} in flight, mean {mean:.3} {unit}{}{}",
             counted(outcome.clients, "client"),
             self.verb(),
             outcome.size,
-            outcome.in_flight
+            outcome.in_flight,
+            error_words(outcome),
+            outcome.losses().words()
         );
         let statistic = Statistic::OverWallClock;
         let record = self.record(name.clone(), outcome.calls_per_second, Unit::PerSecond, statistic);
@@ -273,6 +278,7 @@ impl Found<'_> {
         let name = format!("multiRead{}.{objects}", self.outcome.size);
         let each = nanos as f64 / objects as f64 / 1e3;
         let what = format!("{} by one call, median; {each:.3} us each", counted(objects, "object"));
+        let what = what + &self.outcome.losses().words();
         let record = self.record(name.clone(), nanos as f64, Unit::Nanoseconds, Statistic::P50);
         let record = record.with([("objects_per_call", objects.into())]);
         findings.row(Row::latency(name, nanos as f64, what), record);

@@ -253,6 +253,7 @@ impl CellRun {
             warmup_calls: 0,
             calls: u64::MAX,
             lasting: self.lasting,
+            seed: self.seed,
         }
     }
 

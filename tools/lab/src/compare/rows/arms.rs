@@ -124,6 +124,7 @@ impl BudgetRow {
             warmup_calls: 0,
             calls: u64::MAX,
             lasting: comparison.arm_lasting,
+            seed: comparison.seed,
         }
     }
 

@@ -6,6 +6,7 @@ use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer
 
 use super::requests::{Requests, Stream};
 use super::{Exchange, Job, Timing};
+use crate::statistics::batches::Batches;
 use crate::statistics::histogram::LatencyHistogram;
 use crate::statistics::warmup::{Warmup, WarmupDetector};
 
@@ -32,12 +33,25 @@ pub(super) enum ClientError {
     WrongAnswer,
 }
 
-/// What a run of calls was.
+/// What a run of calls was. Calls that began in the window count; those in flight at its end were waited for.
 pub(super) struct Run {
-    pub(super) calls: u64,
     pub(super) begun: Instant,
-    pub(super) ended: Instant,
+    pub(super) end: End,
     pub(super) latencies: LatencyHistogram,
+    pub(super) batches: Batches,
+}
+
+/// How a closed loop ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// Calls that began, all of which were completed.
+    pub(super) calls: u64,
+    /// When the window ended: when the first place was left empty.
+    pub(super) window_end: Instant,
+    /// Calls completed in the window.
+    pub(super) completed: u64,
+    /// When the last call was complete.
+    pub(super) last: Instant,
 }
 
 /// Calls until latencies are steady, and at least as often as the exchange asks for.
@@ -53,28 +67,30 @@ pub(super) fn warm_up(
     // Calls are timed here in any case: there is nothing else to tell whether they are steady.
     let requests = Requests::new(&job.exchange, peers, Stream::warming_up(rank));
     let closed_loop = ClosedLoop::new(&job.exchange, requests, Timing::EachCall, endpoint.clock());
-    closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
-        outcome = outcome.or_else(|| nanos.and_then(|nanos| detector.observe(nanos)));
-        (outcome.is_some() && calls >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
+    closed_loop.run(endpoint, job.shares_cores, |call, now| {
+        outcome = outcome.or_else(|| call.nanos.and_then(|nanos| detector.observe(nanos)));
+        (outcome.is_some() && call.completed >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
     })?;
     Ok(outcome.unwrap_or(Warmup { samples: 0, steady: false }))
 }
 
 /// Makes the calls that count.
 pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32) -> Result<Run, ClientError> {
-    let mut latencies = Latencies::new();
+    let (mut latencies, mut batches) = (Latencies::new(), Batches::default());
     let requests = Requests::new(&job.exchange, peers, Stream::measured(rank));
     let begun = endpoint.clock().now();
     let end = begun + job.exchange.lasting;
     let last_end = end + MORE_TIME_MAX;
-    let closed_loop = ClosedLoop::new(&job.exchange, requests, job.exchange.timing, endpoint.clock());
-    let (calls, ended) = closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
-        if let Some(nanos) = nanos {
+    let closed_loop = ClosedLoop::new(&job.exchange, requests, job.exchange.timing, endpoint.clock())
+        .of_at_most(job.exchange.calls);
+    let end = closed_loop.run(endpoint, job.shares_cores, |call, now| {
+        if let Some(nanos) = call.nanos {
             latencies.record(nanos);
+            batches.record(call.ordinal, nanos);
         }
-        calls >= job.exchange.calls || now >= end && (calls >= CALLS_MIN || now >= last_end)
+        now >= end && (call.completed >= CALLS_MIN || now >= last_end)
     })?;
-    Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
+    Ok(Run { begun, end, latencies: latencies.into_histogram(), batches })
 }
 
 /// Keeps latencies as they come and counts them later: the histogram would cost some nanoseconds of each
@@ -96,7 +112,8 @@ impl Latencies {
 
     #[inline]
     fn record(&mut self, nanos: u64) {
-        self.recent[self.kept] = u32::try_from(nanos).unwrap_or(u32::MAX);
+        let Ok(short) = u32::try_from(nanos) else { return self.histogram.record(nanos) };
+        self.recent[self.kept] = short;
         self.kept += 1;
         if self.kept == RECENT_MAX {
             self.count();
@@ -115,7 +132,28 @@ impl Latencies {
     }
 }
 
-/// The state of a run of calls. Slots are the tokens of its calls: a slot has one call in flight at a time.
+/// A call that is complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completed {
+    /// How many are, with this one.
+    pub(super) completed: u64,
+    /// The number of calls that began before it; 0 while calls are not timed.
+    pub(super) ordinal: u64,
+    /// Its latency, when calls are timed.
+    pub(super) nanos: Option<u64>,
+}
+
+/// One of the places for calls in flight.
+#[derive(Clone, Copy)]
+struct Place {
+    began: Instant,
+    ordinal: u64,
+}
+
+/// The state of a run of calls. Places are the tokens of its calls: a place has one call in flight at a time.
+///
+/// The window ends when a place is left empty for the first time. Calls that are in flight then are waited
+/// for and count like all others that began in the window: they are the slow ones.
 ///
 /// A process runs it in a loop of its own; on a simulated host each turn is one of the simulation's.
 pub(super) struct ClosedLoop {
@@ -123,15 +161,14 @@ pub(super) struct ClosedLoop {
     timing: Timing,
     clock: Clock,
     now: Instant,
-    /// When each slot's call began.
-    began: Vec<Instant>,
-    calls: u64,
-    /// The number of calls after which to look at the clock, while calls are not timed, and the number that
-    /// is wanted.
+    places: Vec<Place>,
+    begun: u64,
+    completed: u64,
+    /// The number of calls after which to look at the clock, while calls are not timed.
     next_look: u64,
     calls_max: u64,
-    /// When the last call that counts was complete.
-    ended: Option<Instant>,
+    /// The end of the window and the calls completed until then.
+    window_end: Option<(Instant, u64)>,
     failure: Option<ClientError>,
 }
 
@@ -144,25 +181,32 @@ impl ClosedLoop {
             timing,
             clock,
             now,
-            began: vec![now; exchange.in_flight],
-            calls: 0,
-            next_look: LOOK_EVERY.min(exchange.calls),
-            calls_max: exchange.calls,
-            ended: None,
+            places: vec![Place { began: now, ordinal: 0 }; exchange.in_flight],
+            begun: 0,
+            completed: 0,
+            next_look: LOOK_EVERY,
+            calls_max: u64::MAX,
+            window_end: None,
             failure: None,
         }
     }
 
-    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time, and
-    /// the latency when calls are timed; else it is not asked of every completion. Returns the number of
-    /// calls and when the last of them was complete. `yields` when others need this core while there is
-    /// nothing to do.
+    /// The same with so many calls, but at least one in each place.
+    pub(super) fn of_at_most(mut self, calls: u64) -> Self {
+        self.calls_max = calls.max(self.places.len() as u64);
+        self.next_look = LOOK_EVERY.min(self.calls_max);
+        self
+    }
+
+    /// Calls until as many as wanted have begun, or `is_last` says so of a completion; while calls are not
+    /// timed it is not asked of every one. It hears of all calls, also of those after the last.
+    /// `yields` when others need this core while there is nothing to do.
     fn run(
         mut self,
         endpoint: &Endpoint,
         yields: bool,
-        mut is_last: impl FnMut(u64, Instant, Option<u64>) -> bool,
-    ) -> Result<(u64, Instant), ClientError> {
+        mut is_last: impl FnMut(Completed, Instant) -> bool,
+    ) -> Result<End, ClientError> {
         self.start(endpoint)?;
         while !Self::is_over(endpoint) {
             let done = self.turn(endpoint, &mut is_last);
@@ -173,13 +217,13 @@ impl ClosedLoop {
         self.end()
     }
 
-    /// Makes the first call of each slot.
+    /// Makes the first call of each place.
     pub(super) fn start(&mut self, endpoint: &Endpoint) -> Result<(), ClientError> {
-        for slot in 0..self.began.len() {
+        for place in 0..self.places.len() {
             self.now = self.clock.now();
-            self.began[slot] = self.now;
+            self.begin(place);
             let (peer, service, request) = self.requests.next(|bytes| endpoint.loan(bytes));
-            endpoint.call(peer, service, request).post(slot as u64)?;
+            endpoint.call(peer, service, request).post(place as u64)?;
         }
         Ok(())
     }
@@ -189,7 +233,7 @@ impl ClosedLoop {
     pub(super) fn turn(
         &mut self,
         endpoint: &Endpoint,
-        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
+        is_last: &mut impl FnMut(Completed, Instant) -> bool,
     ) -> usize {
         endpoint.poll(|context, event| {
             if let Event::Completed { token, outcome } = event {
@@ -198,29 +242,36 @@ impl ClosedLoop {
         })
     }
 
-    /// Whether no call is in flight any more. Calls that are in flight when the last one completes are waited
-    /// for; each ends by its deadline at the latest.
+    /// Whether no call is in flight any more. Each ends by its deadline at the latest.
     pub(super) fn is_over(endpoint: &Endpoint) -> bool {
         endpoint.calls_in_flight() == 0
     }
 
-    /// The number of calls and when the last of them was complete.
-    pub(super) fn end(self) -> Result<(u64, Instant), ClientError> {
+    /// How it ended.
+    pub(super) fn end(self) -> Result<End, ClientError> {
+        let last = if self.timing == Timing::EachCall { self.now } else { self.clock.now() };
+        let (window_end, completed) = self.window_end.unwrap_or((last, self.completed));
         match self.failure {
             Some(failure) => Err(failure),
-            None => Ok((self.calls, self.ended.unwrap_or(self.now))),
+            None => Ok(End { calls: self.begun, window_end, completed, last }),
         }
+    }
+
+    #[inline]
+    fn begin(&mut self, place: usize) {
+        self.places[place] = Place { began: self.now, ordinal: self.begun };
+        self.begun += 1;
     }
 
     #[inline]
     fn complete(
         &mut self,
         context: &mut Context<'_>,
-        slot: usize,
+        place: usize,
         outcome: &Outcome<'_>,
-        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
+        is_last: &mut impl FnMut(Completed, Instant) -> bool,
     ) {
-        if self.ended.is_some() || self.failure.is_some() {
+        if self.failure.is_some() {
             return;
         }
         match outcome {
@@ -228,35 +279,38 @@ impl ClosedLoop {
             Ok(_) => return self.failure = Some(ClientError::WrongAnswer),
             Err(error) => return self.failure = Some(error.clone().into()),
         }
-        self.calls += 1;
-        if self.is_over_with(slot, is_last) {
-            return self.ended = Some(self.now);
+        self.completed += 1;
+        let is_last = self.look_at(place, is_last);
+        if self.window_end.is_some() {
+            return;
         }
+        if is_last || self.begun >= self.calls_max {
+            let now = if self.timing == Timing::EachCall { self.now } else { self.clock.now() };
+            return self.window_end = Some((now, self.completed));
+        }
+        self.begin(place);
         let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
-        if let Err(error) = context.call(peer, service, request).post(slot as u64) {
+        if let Err(error) = context.call(peer, service, request).post(place as u64) {
             self.failure = Some(error.into());
         }
     }
 
     /// Reads the clock if it is time to, and asks whether this call was the last.
     #[inline]
-    fn is_over_with(
-        &mut self,
-        slot: usize,
-        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
-    ) -> bool {
+    fn look_at(&mut self, place: usize, is_last: &mut impl FnMut(Completed, Instant) -> bool) -> bool {
+        let completed = self.completed;
         match self.timing {
             Timing::EachCall => {
                 self.now = self.clock.now();
-                let nanos = self.now.as_nanos() - self.began[slot].as_nanos();
-                self.began[slot] = self.now;
-                is_last(self.calls, self.now, Some(nanos))
+                let Place { began, ordinal } = self.places[place];
+                let nanos = Some(self.now.as_nanos() - began.as_nanos());
+                is_last(Completed { completed, ordinal, nanos }, self.now)
             }
-            Timing::Window if self.calls < self.next_look => false,
+            Timing::Window if completed < self.next_look => false,
             Timing::Window => {
                 self.now = self.clock.now();
-                self.next_look = self.calls_max.min(self.calls + LOOK_EVERY);
-                is_last(self.calls, self.now, None)
+                self.next_look = completed + LOOK_EVERY;
+                is_last(Completed { completed, ordinal: 0, nanos: None }, self.now)
             }
         }
     }

@@ -234,6 +234,7 @@ mod tests {
             warmup_calls: 0,
             calls: 1,
             lasting: Duration::from_secs(1),
+            seed: 1,
         }
     }
 

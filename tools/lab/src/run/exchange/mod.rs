@@ -21,6 +21,7 @@ mod worker;
 use core::time::Duration;
 
 use farcall::Service;
+use farcall_base::seed_of_stream;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run, run_with};
@@ -28,7 +29,7 @@ pub(crate) use cluster::{Report, Workers, run_by, run_workers};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use instruments::{Asides, Instruments};
-pub use report::{ClientReport, ExchangeResult};
+pub use report::{ClientReport, ExchangeResult, Rest};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
 pub(crate) use worker::{OVERHEAD_MAX, pass, report_on};
@@ -72,6 +73,16 @@ pub struct Exchange {
     pub calls: u64,
     /// The longest that the measurement lasts.
     pub lasting: Duration,
+    /// Decides what is drawn: objects of a store, and faults.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+impl Exchange {
+    /// The same in one of several blocks, each of which draws for itself.
+    pub fn in_block(&self, block: u64) -> Self {
+        Self { seed: seed_of_stream(self.seed, block), ..self.clone() }
+    }
 }
 
 /// What a process of a measurement is told.

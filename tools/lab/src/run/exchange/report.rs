@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Exchange;
+use super::client::Run;
 use super::counters::sum_of;
 use super::instruments::Asides;
 use crate::explain::trace::HostTrace;
+use crate::statistics::batches::Batches;
 use crate::statistics::histogram::{LatencyCounts, LatencyHistogram};
 use crate::statistics::little::LittleCheck;
 use crate::statistics::warmup::Warmup;
@@ -16,18 +18,56 @@ use crate::statistics::warmup::Warmup;
 /// What one client found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientReport {
-    /// The latency of each call, when each was timed.
+    /// The latency of each call that began in the window, when each was timed.
     pub latencies: LatencyCounts,
-    /// Calls completed in the window.
+    /// The same in batches; none from a program that is older.
+    #[serde(default)]
+    pub batches: Batches,
+    /// Calls that began in the window; all of them were completed.
     pub calls: u64,
+    /// Calls completed in the window.
+    #[serde(default)]
+    pub completed: u64,
     /// When the window began, on the machine's monotonic clock.
     pub begun_nanos: u64,
     /// When it ended.
     pub ended_nanos: u64,
+    /// When the last call was complete.
+    #[serde(default)]
+    pub last_nanos: u64,
     /// How the warm-up went.
     pub warmup: Warmup,
     /// What the client's own counters counted in the window; those that did not move are left out.
     pub counters: BTreeMap<String, u64>,
+}
+
+impl ClientReport {
+    /// What a run of calls was; of warm-up and counters it says nothing.
+    pub(super) fn new(run: &Run) -> Self {
+        let Run { begun, end, latencies, batches } = run;
+        Self {
+            latencies: latencies.to_counts(),
+            batches: batches.clone(),
+            calls: end.calls,
+            completed: end.completed,
+            begun_nanos: begun.as_nanos(),
+            ended_nanos: end.window_end.as_nanos(),
+            last_nanos: end.last.as_nanos(),
+            warmup: Warmup { samples: 0, steady: false },
+            counters: BTreeMap::new(),
+        }
+    }
+
+    /// Calls in a second: those that began in the window, over the time that they had one of the places for
+    /// calls in flight. Without their times, those completed in the window, over the window.
+    fn calls_per_second(&self, in_flight: usize) -> f64 {
+        match self.latencies.sum_nanos() {
+            0 => {
+                self.completed as f64 * 1e9 / self.ended_nanos.saturating_sub(self.begun_nanos).max(1) as f64
+            }
+            busy => self.calls as f64 * in_flight as f64 * 1e9 / busy as f64,
+        }
+    }
 }
 
 /// What one process found.
@@ -63,14 +103,21 @@ pub(super) fn put_together(exchange: &Exchange, found: Vec<Found>) -> ExchangeRe
 pub struct ExchangeResult {
     /// The latencies of all calls.
     pub latencies: LatencyHistogram,
-    /// Calls completed.
+    /// The same in batches.
+    pub batches: Batches,
+    /// Calls that began in the window; all of them were completed.
     pub calls: u64,
-    /// From the first client's begin to the last one's end.
+    /// From the first client's begin to the last one's end of the window.
     pub wall: Duration,
+    /// What was in flight at the end of the window.
+    pub rest: Rest,
     /// Response bytes received per second of wall-clock time.
     pub received_bytes_per_second: f64,
-    /// Calls per second of wall-clock time.
+    /// Calls per second, all clients together: those that began in the window, over the time that they were
+    /// in flight, for each place for a call in flight.
     pub calls_per_second: f64,
+    /// Calls completed in the window per second of it.
+    pub completed_per_second: f64,
     /// Calls in flight at a time, all clients together.
     pub in_flight: u64,
     /// What the clients' counters counted in their windows, added up.
@@ -89,14 +136,18 @@ impl ExchangeResult {
         let begun = clients.iter().map(|client| client.begun_nanos).min().unwrap_or(0);
         let ended = clients.iter().map(|client| client.ended_nanos).max().unwrap_or(0);
         let wall = Duration::from_nanos(ended.saturating_sub(begun).max(1));
-        let calls = clients.iter().map(|client| client.calls).sum();
-        let calls_per_second = calls as f64 / wall.as_secs_f64();
+        let completed: u64 = clients.iter().map(|client| client.completed).sum();
+        let calls_per_second =
+            clients.iter().map(|client| client.calls_per_second(exchange.in_flight)).sum::<f64>();
         Self {
             latencies,
-            calls,
+            batches: clients.iter().fold(Batches::default(), |all, client| all.and(&client.batches)),
+            calls: clients.iter().map(|client| client.calls).sum(),
             wall,
+            rest: clients.iter().fold(Rest::default(), |rest, client| rest.and(Rest::of(client))),
             received_bytes_per_second: calls_per_second * exchange.response_bytes as f64,
             calls_per_second,
+            completed_per_second: completed as f64 / wall.as_secs_f64(),
             in_flight: (exchange.in_flight * exchange.clients) as u64,
             counters: sum_of(clients.iter().map(|client| &client.counters)),
             warm: clients.iter().all(|client| client.warmup.steady),
@@ -104,11 +155,32 @@ impl ExchangeResult {
         }
     }
 
-    /// Compares the calls in flight with what throughput and mean latency imply; `None` when calls were not
-    /// timed.
+    /// Compares the calls in flight with what the calls completed in the window and the mean latency imply;
+    /// `None` when calls were not timed.
     pub fn little(&self) -> Option<LittleCheck> {
         let summary = self.latencies.summary()?;
-        Some(LittleCheck::new(self.in_flight as f64, self.calls_per_second, summary.mean_nanos))
+        Some(LittleCheck::new(self.in_flight as f64, self.completed_per_second, summary.mean_nanos))
+    }
+}
+
+/// Calls in flight at the end of a window. They were waited for, and count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// How many.
+    pub calls: u64,
+    /// From the end of the window until the last of them was complete.
+    pub waited: Duration,
+}
+
+impl Rest {
+    fn of(client: &ClientReport) -> Self {
+        let waited = Duration::from_nanos(client.last_nanos.saturating_sub(client.ended_nanos));
+        Self { calls: client.calls - client.completed, waited }
+    }
+
+    /// These and those of another client or block.
+    pub fn and(self, other: Self) -> Self {
+        Self { calls: self.calls + other.calls, waited: self.waited.max(other.waited) }
     }
 }
 
@@ -117,14 +189,21 @@ mod tests {
     use super::*;
     use crate::run::exchange::{Buffers, ExchangeWork, Timing};
 
+    /// A client with one call in flight at a time, and none after the window.
     fn client(begun_nanos: u64, ended_nanos: u64, latencies: &[u64]) -> ClientReport {
-        let mut histogram = LatencyHistogram::new();
-        latencies.iter().for_each(|&nanos| histogram.record(nanos));
+        let (mut histogram, mut batches) = (LatencyHistogram::new(), Batches::default());
+        for (ordinal, &nanos) in latencies.iter().enumerate() {
+            histogram.record(nanos);
+            batches.record(ordinal as u64, nanos);
+        }
         ClientReport {
             latencies: histogram.to_counts(),
+            batches,
             calls: latencies.len() as u64,
+            completed: latencies.len() as u64,
             begun_nanos,
             ended_nanos,
+            last_nanos: ended_nanos,
             warmup: Warmup { samples: 300, steady: true },
             counters: BTreeMap::from([("ring.calls".to_owned(), latencies.len() as u64)]),
         }
@@ -132,7 +211,30 @@ mod tests {
 
     #[test]
     fn clients_are_put_together_over_the_wall_clock() {
-        let exchange = Exchange {
+        let exchange = exchange();
+        let clients = [client(1_000, 11_000, &[2_500; 4]), client(2_000, 12_000, &[2_000; 5])];
+        let result = ExchangeResult::new(&exchange, &clients);
+        assert_eq!((result.calls, result.wall, result.in_flight), (9, Duration::from_nanos(11_000), 2));
+        assert!((result.calls_per_second - 9e5).abs() < 1.0, "of 2.5 us in one place, of 2 us in the other");
+        assert!((result.received_bytes_per_second - 9e8).abs() < 1.0);
+        assert_eq!(result.counters["ring.calls"], 9);
+        let little = result.little().expect("calls were timed");
+        assert!((little.implied - 20_000.0 / 11_000.0).abs() < 1e-6 && little.holds());
+    }
+
+    #[test]
+    fn what_was_in_flight_at_the_end_of_the_window_counts() {
+        let exchange = Exchange { clients: 1, in_flight: 2, ..exchange() };
+        let one = client(0, 10_000, &[2_000, 2_000, 2_000, 2_000, 2_000, 90_000]);
+        let one = ClientReport { completed: 5, last_nanos: 90_000, ..one };
+        let result = ExchangeResult::new(&exchange, &[one]);
+        assert_eq!(result.rest, Rest { calls: 1, waited: Duration::from_nanos(80_000) });
+        assert_eq!(result.latencies.summary().map(|latency| latency.max_nanos), Some(90_000));
+        assert!((result.calls_per_second - 6.0 * 2.0 / 100e-6).abs() < 1.0, "{}", result.calls_per_second);
+    }
+
+    fn exchange() -> Exchange {
+        Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
             workload: ExchangeWork::Echo,
@@ -146,13 +248,7 @@ mod tests {
             warmup_calls: 0,
             calls: 10,
             lasting: Duration::from_secs(1),
-        };
-        let clients = [client(1_000, 11_000, &[2_500; 4]), client(2_000, 12_000, &[2_000; 5])];
-        let result = ExchangeResult::new(&exchange, &clients);
-        assert_eq!((result.calls, result.wall, result.in_flight), (9, Duration::from_nanos(11_000), 2));
-        assert!((result.received_bytes_per_second - 9_000.0 / 11e-6).abs() < 1.0);
-        assert_eq!(result.counters["ring.calls"], 9);
-        let little = result.little().expect("calls were timed");
-        assert!((little.implied - 20_000.0 / 11_000.0).abs() < 1e-6 && little.holds());
+            seed: 1,
+        }
     }
 }

@@ -50,7 +50,7 @@ impl Requests {
                 response_bytes: exchange.response_bytes,
             },
             ExchangeWork::Store(work) => {
-                let work = StoreWork { seed: stream.seed(work.seed), ..work };
+                let work = StoreWork { seed: stream.seed(seed_of_stream(exchange.seed, work.seed)), ..work };
                 Self::Store(Box::new(StoreRequests::new(work, exchange.response_bytes, peers, receiver)))
             }
         }

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Program, Tasks};
 use farcall::{Endpoint, Event, Instant, Node, Peer};
+use farcall_base::seed_of_stream;
 
-use super::client::ClosedLoop;
+use super::client::{ClosedLoop, Run};
 use super::counters::OwnCounters;
 use super::report::ClientReport;
 use super::requests::{Requests, Stream};
@@ -17,6 +18,7 @@ use super::worker::OVERHEAD_MAX;
 use super::{Exchange, ExchangeResult, Instruments, READY, Timing};
 use crate::explain::trace::HostTrace;
 use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::statistics::batches::Batches;
 use crate::statistics::histogram::LatencyHistogram;
 use crate::statistics::warmup::Warmup;
 
@@ -42,6 +44,7 @@ pub fn simulate_with(
 ) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
     let exchange = Rc::new(exchange.clone());
     let findings = Rc::new(RefCell::new(Findings { instruments, ..Findings::default() }));
+    let settings = &with_seed(settings, exchange.seed);
     let mut cluster = fabric.cluster(exchange.servers + exchange.clients, settings)?;
     for rank in 0..cluster.size() {
         let (exchange, findings) = (Rc::clone(&exchange), Rc::clone(&findings));
@@ -61,6 +64,13 @@ pub fn simulate_with(
     let servers = findings.servers.iter();
     result.asides.traces.extend(servers.filter_map(|(rank, server)| HostTrace::end(*rank, server)));
     Ok((result, run?))
+}
+
+/// What faults draw follows the seed of the measurement as well as `fault.seed`.
+fn with_seed(settings: &Settings, seed: u64) -> Settings {
+    let mut settings = settings.clone();
+    settings.fault.seed = seed_of_stream(seed, settings.fault.seed);
+    settings
 }
 
 /// What the clients have found so far.
@@ -147,9 +157,17 @@ enum Phase {
     /// It waits until all clients are warm.
     Waiting,
     /// It makes the calls that count.
-    Measuring { closed_loop: ClosedLoop, latencies: LatencyHistogram, begun: Instant },
+    Measuring(Box<Measuring>),
     /// It has reported.
     Over,
+}
+
+/// The calls that count, so far.
+struct Measuring {
+    closed_loop: ClosedLoop,
+    latencies: LatencyHistogram,
+    batches: Batches,
+    begun: Instant,
 }
 
 impl Client {
@@ -157,12 +175,16 @@ impl Client {
         let ranks = 0..self.exchange.servers as u32;
         self.peers =
             ranks.map(|rank| self.endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
-        Ok(Phase::WarmingUp(self.started(Timing::EachCall, Stream::warming_up(self.rank))?))
+        // Every server is called at least once by every place.
+        let at_least = (self.peers.len() * self.exchange.in_flight) as u64;
+        let calls = self.exchange.warmup_calls.max(at_least);
+        Ok(Phase::WarmingUp(self.started(Timing::EachCall, Stream::warming_up(self.rank), calls)?))
     }
 
-    fn started(&self, timing: Timing, stream: Stream) -> Result<ClosedLoop, String> {
+    fn started(&self, timing: Timing, stream: Stream, calls: u64) -> Result<ClosedLoop, String> {
         let requests = Requests::new(&self.exchange, &self.peers, stream);
-        let mut closed_loop = ClosedLoop::new(&self.exchange, requests, timing, self.endpoint.clock());
+        let clock = self.endpoint.clock();
+        let mut closed_loop = ClosedLoop::new(&self.exchange, requests, timing, clock).of_at_most(calls);
         closed_loop.start(&self.endpoint).map_err(sentence)?;
         Ok(closed_loop)
     }
@@ -173,16 +195,13 @@ impl Client {
             Phase::Connecting => Ok((1, self.connect()?)),
             Phase::WarmingUp(closed_loop) => self.warm_up(closed_loop),
             Phase::Waiting => self.wait(),
-            Phase::Measuring { closed_loop, latencies, begun } => self.measure(closed_loop, latencies, begun),
+            Phase::Measuring(state) => self.measure(state),
             Phase::Over => Ok((self.endpoint.poll(|_, _| {}), Phase::Over)),
         }
     }
 
-    /// Every server is called at least once by every slot.
     fn warm_up(&mut self, mut closed_loop: ClosedLoop) -> Result<(usize, Phase), String> {
-        let at_least = (self.peers.len() * self.exchange.in_flight) as u64;
-        let calls_wanted = self.exchange.warmup_calls.max(at_least);
-        let done = closed_loop.turn(&self.endpoint, &mut |calls, _, _| calls >= calls_wanted);
+        let done = closed_loop.turn(&self.endpoint, &mut |_, _| false);
         if !ClosedLoop::is_over(&self.endpoint) {
             return Ok((done, Phase::WarmingUp(closed_loop)));
         }
@@ -203,35 +222,35 @@ impl Client {
         self.findings.borrow_mut().counters_before.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
         let begun = self.endpoint.clock().now();
         self.endpoint.tracer().switch(self.findings.borrow().instruments.trace);
-        let closed_loop = self.started(self.exchange.timing, Stream::measured(self.rank))?;
-        Ok((done, Phase::Measuring { closed_loop, latencies: LatencyHistogram::new(), begun }))
+        let (timing, calls) = (self.exchange.timing, self.exchange.calls);
+        let closed_loop = self.started(timing, Stream::measured(self.rank), calls)?;
+        let (latencies, batches) = (LatencyHistogram::new(), Batches::default());
+        Ok((done, Phase::Measuring(Box::new(Measuring { closed_loop, latencies, batches, begun }))))
     }
 
-    fn measure(
-        &mut self,
-        mut closed_loop: ClosedLoop,
-        mut latencies: LatencyHistogram,
-        begun: Instant,
-    ) -> Result<(usize, Phase), String> {
-        let (calls_max, lasting) = (self.exchange.calls, self.exchange.lasting);
-        let done = closed_loop.turn(&self.endpoint, &mut |calls, now, nanos| {
-            nanos.into_iter().for_each(|nanos| latencies.record(nanos));
-            calls >= calls_max || now - begun >= lasting
+    fn measure(&mut self, mut state: Box<Measuring>) -> Result<(usize, Phase), String> {
+        let lasting = self.exchange.lasting;
+        let Measuring { closed_loop, latencies, batches, begun } = &mut *state;
+        let done = closed_loop.turn(&self.endpoint, &mut |call, now| {
+            if let Some(nanos) = call.nanos {
+                latencies.record(nanos);
+                batches.record(call.ordinal, nanos);
+            }
+            now - *begun >= lasting
         });
         if !ClosedLoop::is_over(&self.endpoint) {
-            return Ok((done, Phase::Measuring { closed_loop, latencies, begun }));
+            return Ok((done, Phase::Measuring(state)));
         }
-        let (calls, ended) = closed_loop.end().map_err(sentence)?;
-        self.findings.borrow_mut().traces.extend(HostTrace::end(self.rank, &self.endpoint));
-        self.findings.borrow_mut().reports.push(ClientReport {
-            latencies: latencies.to_counts(),
-            calls,
-            begun_nanos: begun.as_nanos(),
-            ended_nanos: ended.as_nanos(),
+        let Measuring { closed_loop, latencies, batches, begun } = *state;
+        let end = closed_loop.end().map_err(sentence)?;
+        let mut findings = self.findings.borrow_mut();
+        findings.traces.extend(HostTrace::end(self.rank, &self.endpoint));
+        findings.reports.push(ClientReport {
             // Simulated hosts have nothing that warms up but their sessions.
             warmup: Warmup { samples: 0, steady: true },
-            counters: Default::default(),
+            ..ClientReport::new(&Run { begun, end, latencies, batches })
         });
+        drop(findings);
         Ok((done, Phase::Over))
     }
 }

@@ -208,6 +208,7 @@ mod tests {
             warmup_calls: 100,
             calls: 100,
             lasting: Duration::from_secs(1),
+            seed: 1,
         };
         let Requests::Store(mut requests) = Requests::new(&exchange, &[], stream) else {
             unreachable!("the workload is a store's")

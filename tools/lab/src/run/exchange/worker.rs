@@ -6,6 +6,7 @@ use std::thread;
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer};
+use farcall_base::seed_of_stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,8 +46,8 @@ pub(crate) fn report_on<J: DeserializeOwned, T: Serialize>(
 /// Every error ends as a sentence in the report.
 fn take_part(job: &Job) -> Report<Found> {
     let exchange = &job.exchange;
-    let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let settings = settings_of(&exchange.settings, exchange.seed, bootstrap.rank)?;
     let node = Node::new(bootstrap, settings);
     let is_server = node.rank() < exchange.servers as u32;
     let shard = match exchange.workload {
@@ -65,6 +66,14 @@ fn take_part(job: &Job) -> Report<Found> {
     // Nobody leaves while others may still await its answers.
     pass(&node, &endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;
     Ok(found)
+}
+
+/// The settings of a rank. What faults draw follows the seed of the measurement as well as `fault.seed`, and
+/// differs from rank to rank.
+pub(crate) fn settings_of(assignments: &[String], seed: u64, rank: u32) -> Result<Settings, String> {
+    let mut settings = Settings::load(assignments.iter().cloned()).map_err(sentence)?;
+    settings.fault.seed = seed_of_stream(seed_of_stream(seed, settings.fault.seed), rank.into());
+    Ok(settings)
 }
 
 /// Waits until all ranks have come here, and polls meanwhile: what was answered may not have left yet.
@@ -103,14 +112,7 @@ fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<F
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
-    let client = ClientReport {
-        latencies: run.latencies.to_counts(),
-        calls: run.calls,
-        begun_nanos: run.begun.as_nanos(),
-        ended_nanos: run.ended.as_nanos(),
-        warmup,
-        counters,
-    };
+    let client = ClientReport { warmup, counters, ..ClientReport::new(&run) };
     Ok(Found { client: Some(client), trace, ..Found::default() })
 }
 
