@@ -310,6 +310,34 @@ fn clients_killed_while_they_write_leave_their_places() {
     assert!(whole.to_vec().iter().all(|&byte| byte == 7), "writes are whole or not at all");
 }
 
+/// On a busy machine a turn that yields takes as long as all others together.
+#[test]
+fn an_idle_daemon_with_clients_looks_for_new_ones_however_long_its_turns_take() {
+    let test = "an_idle_daemon_with_clients_looks_for_new_ones_however_long_its_turns_take";
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
+    let mut daemon = daemon(&endpoint, test, 0, 1, 2);
+    let slots = slots_name(test, 0);
+    std::thread::scope(|scope| {
+        let attach = || scope.spawn(|| DaemonClient::attach(&slots, LONG));
+        let first = attach();
+        turn_until(&mut daemon, |daemon| daemon.clients() == 1);
+        let _first = first.join().expect("no panic").expect("there is room");
+        let second = attach();
+        let mut turns = 0;
+        while !second.is_finished() {
+            daemon.turn_idle();
+            turns += 1;
+            assert!(turns < 2048, "it does not look");
+            let end = Instant::now() + Duration::from_millis(1);
+            while Instant::now() < end {
+                core::hint::spin_loop();
+            }
+        }
+        assert!(second.join().expect("no panic").is_ok());
+    });
+}
+
 fn turn_until(daemon: &mut Daemon<'_>, done: impl Fn(&Daemon<'_>) -> bool) {
     let deadline = Instant::now() + LONG;
     while !done(daemon) {

@@ -19,6 +19,7 @@ use core::time::Duration;
 use std::io;
 
 use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request, Service};
+use farcall_base::Instant;
 use farcall_driver::CounterFile;
 
 pub use client::{DaemonClient, SlotFailure};
@@ -41,6 +42,10 @@ const ATTEND_EVERY: u64 = 4096;
 /// wakes us.
 const ATTEND_EVERY_IDLE: u32 = 64;
 
+/// Clients are looked after once in this time while nothing happens, however long a turn takes: on a busy
+/// machine one that yields may take as long as all others together.
+const ATTEND_WITHIN: Duration = Duration::from_millis(20);
+
 /// After this many turns that found nothing a daemon asks what to do meanwhile.
 const IDLE_AFTER: u32 = 256;
 
@@ -54,6 +59,8 @@ pub struct Daemon<'e> {
     turns: u64,
     /// Turns since one found something.
     idle_turns: u32,
+    /// When clients are looked after next, if nothing happens.
+    attend_at: Instant,
     counters: DaemonCounters,
 }
 
@@ -63,7 +70,8 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
-        Self { endpoint, shard, shards, slots, waiting, turns: 0, idle_turns: 0, counters }
+        let (turns, idle_turns, attend_at) = (0, 0, Instant::ZERO);
+        Self { endpoint, shard, shards, slots, waiting, turns, idle_turns, attend_at, counters }
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
@@ -146,7 +154,10 @@ impl<'e> Daemon<'e> {
         if self.idle_turns < IDLE_AFTER {
             return;
         }
-        if self.clients() == 0 && self.idle_turns.is_multiple_of(ATTEND_EVERY_IDLE) {
+        let is_due = self.clients() == 0 && self.idle_turns.is_multiple_of(ATTEND_EVERY_IDLE);
+        let now = self.endpoint.clock().now();
+        if is_due || now >= self.attend_at {
+            self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
         self.endpoint.stay_awake(self.clients() > 0);
