@@ -117,6 +117,8 @@ impl Sessions {
         let confirming = self.new_handshake(now);
         let slot = &mut self.slots[usize::from(index)];
         match slot.state {
+            // Its messages would count as those of another endpoint.
+            State::Opening(_) if accept.sender.endpoint >= ENDPOINTS_MAX => self.counters.malformed += 1,
             State::Opening(_) => {
                 let Ok(agreed) = agree(&self.config.offer, &accept.offer) else {
                     self.counters.malformed += 1;
@@ -194,8 +196,8 @@ impl Sessions {
     /// that is not over here. The sender has given that one up, and with it perhaps what carried it.
     pub fn replaces_session(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
         let Ok(SessionPacket::Open(open, _)) = SessionPacket::parse(header, packet) else { return false };
-        let has_opened = |slot: &Slot| slot.offered_by.is_some() && slot.link.to == from;
-        self.slots.iter().any(has_opened) && self.offered_by(from, &open).is_none()
+        let has_opened = |index: u16| self.slots[usize::from(index)].offered_by.is_some();
+        self.to_address(from).any(has_opened) && self.offered_by(from, &open).is_none()
     }
 
     /// The session that this very OPEN, or an earlier copy, led to. Where nothing is proved yet, a copy from
@@ -257,6 +259,7 @@ impl Sessions {
         self.hosts.opens(host);
         self.half_open_ages.push_back((index, local));
         self.by_remote.insert((link.remote.0, index));
+        self.by_address.insert((link.to, index));
         self.note_address(AddressUse::Needed(link.to));
         self.wake_by(index, now + self.ping_after());
         self.forget_former_ages();

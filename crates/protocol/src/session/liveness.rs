@@ -161,12 +161,9 @@ impl Sessions {
 
     /// Nothing reaches `to` any more, says the carrier of the packets: every session that leads there ends.
     pub fn lost(&mut self, to: PeerAddress) {
-        for index in 0..self.slots.len() as u16 {
-            let slot = &self.slots[usize::from(index)];
-            if slot.link.to != to {
-                continue;
-            }
-            match slot.state {
+        let there: Vec<u16> = self.to_address(to).collect();
+        for index in there {
+            match self.slots[usize::from(index)].state {
                 State::Vacant => {}
                 State::Opening(_) | State::HalfOpen { .. } => self.end(index, EndReason::Unreachable),
                 State::Up => self.end(index, EndReason::Dead),
@@ -176,7 +173,12 @@ impl Sessions {
 
     /// Whether a session, ready or not, leads to `to`.
     pub fn any_to(&self, to: PeerAddress) -> bool {
-        self.slots.iter().any(|slot| slot.link.to == to && !matches!(slot.state, State::Vacant))
+        self.to_address(to).next().is_some()
+    }
+
+    /// Where the sessions are kept that lead to an address.
+    pub(super) fn to_address(&self, to: PeerAddress) -> impl Iterator<Item = u16> {
+        self.by_address.range((to, 0)..=(to, u16::MAX)).map(|(_, index)| *index)
     }
 
     /// Asks for a sign of life, and looks for it at the next quarter of the timeout.

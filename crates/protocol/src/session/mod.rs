@@ -208,6 +208,8 @@ pub struct Sessions {
     half_open_ages: VecDeque<(u16, WireSession)>,
     /// By the peer's number: where the session is.
     by_remote: BTreeSet<(u64, u16)>,
+    /// By the address that packets go to: where the session is.
+    by_address: BTreeSet<(PeerAddress, u16)>,
     /// The sessions that are up, by rank and endpoint.
     by_peer: BTreeSet<(u32, u32, u16)>,
     /// First in, first out, so that a number rests as long as possible before its index is used again.
@@ -247,6 +249,7 @@ impl Sessions {
             hosts: Hosts::default(),
             half_open_ages: VecDeque::new(),
             by_remote: BTreeSet::new(),
+            by_address: BTreeSet::new(),
             by_peer: BTreeSet::new(),
             vacant: VecDeque::new(),
             outgoing: VecDeque::new(),
@@ -271,6 +274,7 @@ impl Sessions {
         slot.open(local, to, self.config.offer, handshake);
         let id = slot.id(index);
         self.established += 1;
+        self.by_address.insert((to, index));
         self.note_address(AddressUse::Needed(to));
         self.wake_by(index, handshake.retry_at);
         self.send_open(index);
@@ -416,6 +420,7 @@ impl Sessions {
         }
         self.timers.remove(&(wake_at, index));
         self.by_remote.remove(&(link.remote.0, index));
+        self.by_address.remove(&(link.to, index));
         if let (State::HalfOpen { .. }, Some(host)) = (state, offered_by) {
             self.hosts.half_open_ended(host);
         } else {

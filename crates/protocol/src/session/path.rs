@@ -47,6 +47,8 @@ impl Sessions {
         slot.path = None;
         slot.heard_at = now;
         let id = slot.id(index);
+        self.by_address.remove(&(former, index));
+        self.by_address.insert((to, index));
         self.counters.moved += 1;
         self.note_address(AddressUse::Needed(to));
         self.note_address(AddressUse::Released(former));

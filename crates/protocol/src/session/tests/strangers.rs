@@ -1,5 +1,6 @@
 //! What anybody may send to sessions: floods of OPEN, forged sources, numbers that were guessed.
 
+use super::super::hosts::Host;
 use super::*;
 use crate::wire::{CallKey, Cookie, Flags, Header, OfferPacket, life_code};
 
@@ -274,6 +275,58 @@ fn a_peer_whose_messages_would_count_as_anothers_is_refused() {
     }
 }
 
+#[test]
+fn an_acceptor_whose_messages_would_count_as_anothers_is_not_taken() {
+    for (endpoint, comes_up) in [(65_535, true), (65_536, false), (u32::MAX, false)] {
+        let mut opener = acceptor();
+        opener.connect(PeerAddress(1), NOW).expect("there is room");
+        let [(_, _, SessionPacket::Open(opened, _), _)] = sent(&mut opener)[..] else {
+            panic!("OPEN was expected")
+        };
+        let sender = Identity { incarnation: 5, rank: 3, endpoint };
+        let accept = SessionPacket::Accept(OfferPacket { sender, ..open(77 << 16, 0) });
+        deliver(&mut opener, 1, opened.reply_session, accept, NOW);
+        assert_eq!((opener.has_events(), opener.counters().malformed), (comes_up, u64::from(!comes_up)));
+    }
+}
+
+#[test]
+fn copies_of_an_open_count_against_the_host_that_sends_them() {
+    let config = SessionConfig { half_open_per_host: 2, ..SessionConfig::default() };
+    let mut sessions = sessions(config).expect("the configuration is valid");
+    let (honest, reader) = (HOSTS_FROM, HOSTS_FROM + 1000);
+    // Who reads the OPENs of one host sends them again, from another: first, between, and afterwards.
+    for number in [77, 78] {
+        let packet = || SessionPacket::Open(open(number, 0), Cookie::NONE);
+        for from in [reader, honest, reader, honest] {
+            deliver(&mut sessions, from, WireSession::NONE, packet(), NOW);
+            let [(to, session, SessionPacket::Accept(_), _)] = sent(&mut sessions)[..] else {
+                panic!("ACCEPT was expected")
+            };
+            assert_eq!((to, session), (PeerAddress(from), WireSession(number)));
+        }
+    }
+    let half_open =
+        |address: u32| sessions.hosts.of(Host::new(PeerAddress(address), host_of(address))).half_open;
+    assert_eq!((half_open(honest), half_open(reader), sessions.half_open()), (2, 2, 4));
+    // Copies do not move what is there: each is confirmed from its own address only.
+    let places: Vec<PeerAddress> = sessions.by_address.iter().map(|(address, _)| *address).collect();
+    assert_eq!(places, [honest, honest, reader, reader].map(PeerAddress));
+}
+
+#[test]
+fn sessions_are_found_by_address_wherever_they_go() {
+    let mut sessions = acceptor();
+    let up = opened(&mut sessions, 10..1010);
+    assert_eq!((up, sessions.by_address.len()), (1000, 1000));
+    assert!(sessions.any_to(PeerAddress(500)) && !sessions.any_to(PeerAddress(1010)));
+    sessions.lost(PeerAddress(500));
+    assert!(!sessions.any_to(PeerAddress(500)) && sessions.established() == 999);
+    let ids: Vec<SessionId> = (0..1000).map(|index| sessions.slots[usize::from(index)].id(index)).collect();
+    ids.into_iter().for_each(|id| sessions.close(id));
+    assert!(sessions.by_address.is_empty() && sessions.by_remote.is_empty());
+}
+
 /// A session that is up at the acceptor, opened from address 3: the acceptor's number, and the opener's.
 fn connected(sessions: &mut Sessions) -> (WireSession, WireSession) {
     deliver(sessions, 3, WireSession::NONE, SessionPacket::Open(open(333, 0), Cookie::NONE), NOW);
@@ -355,6 +408,7 @@ fn an_address_is_asked_for_what_only_it_can_read_before_a_session_moves_there() 
     let [first, fourth] = [PeerAddress(3), PeerAddress(4)];
     let expected = [AddressUse::Needed(first), AddressUse::Needed(fourth), AddressUse::Released(first)];
     assert_eq!(addresses, expected);
+    assert!(sessions.any_to(fourth) && !sessions.any_to(first));
     // It answers there now, and the former address is elsewhere.
     deliver(&mut sessions, 4, here, SessionPacket::Ping { number: 2 }, NOW);
     assert!(matches!(sent(&mut sessions)[..], [(PeerAddress(4), _, SessionPacket::Pong { number: 2 }, _)]));
