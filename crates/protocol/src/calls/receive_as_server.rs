@@ -190,6 +190,9 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             ServerState::Expected => self.ready.add_control(reference, &mut server.upkeep, Control::RESTART),
             ServerState::Receiving(ref request) => {
                 let answer = if request.is_withheld() { Control::BUSY } else { Control::RESEND };
+                if request.is_withheld() {
+                    server.upkeep.heard_patient();
+                }
                 self.ready.add_control(reference, &mut server.upkeep, answer);
             }
             ServerState::Running => self.ready.add_control(reference, &mut server.upkeep, Control::BUSY),

@@ -158,8 +158,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         match server.state {
             // The caller asks, if anybody.
             ServerState::Forgotten | ServerState::Expected | ServerState::Running => return false,
-            ServerState::Receiving(ref request) if request.is_withheld() => {}
-            ServerState::Receiving(_) => {
+            ServerState::Receiving(ref request) => {
+                let is_withheld = request.is_withheld();
                 if server.upkeep.abandoned_after(pace.keep_ticks) {
                     counters.requests_abandoned += 1;
                     if let Some(request) = self.release_server(slot.slot, ServerSlot::expect_again) {
@@ -167,7 +167,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                     }
                     return false;
                 }
-                if server.upkeep.ask_after_tick(pace.base_ticks) {
+                // What we have not granted is not the peer's silence, but it asks for that: see
+                // `response_wanted`.
+                if !is_withheld && server.upkeep.ask_after_tick(pace.base_ticks) {
                     self.wants_to_ask(slot, ready, policy);
                 }
             }

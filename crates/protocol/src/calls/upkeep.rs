@@ -106,6 +106,11 @@ impl Upkeep {
         self.question_wanted = false;
     }
 
+    /// The peer waits for what we withhold: it has not given the call up.
+    pub(super) fn heard_patient(&mut self) {
+        self.silent_ticks = 0;
+    }
+
     /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone
     /// takes.
     pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> bool {

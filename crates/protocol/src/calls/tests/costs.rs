@@ -126,6 +126,34 @@ fn a_request_of_which_the_rest_does_not_come_is_dropped_and_can_come_again<P: Te
     assert!(world.nodes[TARGET].calls.held_bytes() > before + (5 << 20));
 }
 
+fn requests_that_wait_for_grants_are_dropped_together_when_nobody_asks_for_them<P: Tested>() {
+    const REQUESTS: u16 = 40;
+    let mut config = BasicConfig::default();
+    config.session.keep_time = Duration::from_millis(100);
+    let mut world = World::<P>::new(&[config; 2], 78);
+    let (_, link) = abused(&mut world);
+    let before = world.nodes[TARGET].calls.held_bytes();
+    let fragment_bytes = link.agreed.mtu_bytes - 32;
+    let fragment = vec![0; fragment_bytes as usize];
+    for slot in 0..REQUESTS {
+        // All that may come unasked: only a few of them can be granted more at a time.
+        for offset in (0..link.agreed.unscheduled_bytes).step_by(fragment_bytes as usize) {
+            let mut head = Head::new();
+            let flags = Flags::FROM_CALLER.with(Flags::CHECKSUM);
+            put_fragment(&mut head, flags, link.remote, CallKey::new(slot, 1 << 40), ECHO, (1 << 20, offset));
+            head.seal(&fragment);
+            world.inject(HOSTILE, TARGET, &[head.as_bytes(), &fragment].concat());
+        }
+    }
+    world.run_for(TICK);
+    assert!(world.nodes[TARGET].calls.held_bytes() > before + (usize::from(REQUESTS) << 20));
+    world.run_for(Duration::from_millis(190));
+    let counters = world.nodes[TARGET].calls.counters();
+    assert_eq!(counters.requests_abandoned, u64::from(REQUESTS), "{counters:?}");
+    // The slots stay.
+    assert!(world.nodes[TARGET].calls.held_bytes() < before + 1000 * usize::from(REQUESTS));
+}
+
 fn a_peer_at_its_limit_has_to_wait_and_no_other_has<P: Tested>() {
     let mut config = BasicConfig::default();
     config.session.session_bytes_max = 300_000;
@@ -191,6 +219,7 @@ for_every_protocol!(
     a_silent_peer_is_not_reminded_and_one_that_speaks_no_more_than_it_says,
     results_that_nobody_wants_are_dropped_in_the_end,
     a_request_of_which_the_rest_does_not_come_is_dropped_and_can_come_again,
+    requests_that_wait_for_grants_are_dropped_together_when_nobody_asks_for_them,
     a_peer_at_its_limit_has_to_wait_and_no_other_has,
     memory_for_results_is_stored_only_while_its_peer_holds_little,
     a_piece_beyond_what_was_granted_takes_no_memory,
