@@ -6,10 +6,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use farcall_base::is_printable;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, statx};
 
 use super::CounterFile;
 use super::layout::{
@@ -17,6 +19,10 @@ use super::layout::{
     GROUP_STATE, GROUPS_MAX, HEADER_BYTES, HEADER_CAPACITY, HEADER_MAGIC, HEADER_OWNER, HEADER_UNLISTED,
     HEADER_VERSION, LABEL_BYTES_MAX, Layout, MAGIC, NAME_BYTES_MAX, STATE_LIVE, UNIT_BYTES_MAX, VERSION,
 };
+use crate::descriptors::memory_file;
+
+/// What the memory file is called that others are compared with.
+const FILE_NAME_OF_OWN: &str = "farcall-compared";
 
 /// How often a group is read again because its owner replaced it meanwhile.
 const TRIES_MAX: usize = 4;
@@ -105,13 +111,34 @@ impl CounterFile {
             let path = entry.map_err(explain)?.path();
             // A descriptor that was closed meanwhile was not the counter file, which stays open.
             if std::fs::read_link(&path).is_ok_and(|target| target.as_os_str() == wanted.as_str()) {
-                let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-                let file = File::options().read(true).custom_flags(nonblock).open(&path).map_err(explain)?;
+                let Some(file) = open_memory_file(&path).map_err(explain)? else {
+                    return Err(CounterReadError::Malformed { what: "it is no memory file" });
+                };
                 return read_snapshot(&file);
             }
         }
         Err(CounterReadError::NoCounters { pid })
     }
+}
+
+/// Opens a memory file; `None` for any other. A process can have a file of that name open which is of a file
+/// system of its own, and to open that, or to ask it anything, could take for ever: so it is known by its
+/// device, which the kernel says without asking.
+pub(super) fn open_memory_file(path: &Path) -> io::Result<Option<File>> {
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let device = |file: BorrowedFd<'_>| {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let status = statx(file, "", flags, StatxFlags::TYPE)?;
+        let is_file = FileType::from_raw_mode(status.stx_mode.into()) == FileType::RegularFile;
+        io::Result::Ok(is_file.then_some((status.stx_dev_major, status.stx_dev_minor)))
+    };
+    let own = memory_file(FILE_NAME_OF_OWN, 1)?;
+    let is_memory_file = device(place.as_fd())?.is_some() && device(place.as_fd())? == device(own.as_fd())?;
+    if !is_memory_file {
+        return Ok(None);
+    }
+    // The path may lead elsewhere by now; what is open does not.
+    File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).map(Some)
 }
 
 /// Reads a counter file, trusting nothing in it.

@@ -9,7 +9,7 @@ use super::layout::{
     GROUP_BYTES, GROUP_COUNTERS, GROUP_LABEL, HEADER_BYTES, HEADER_CAPACITY, HEADER_VERSION, LABEL_BYTES_MAX,
     Layout,
 };
-use super::reader::read_snapshot;
+use super::reader::{open_memory_file, read_snapshot};
 use super::{CounterFile, CounterReadError, GroupSnapshot, Snapshot};
 
 crate::declare_counters! {
@@ -27,6 +27,22 @@ fn file_of(capacity: usize) -> CounterFile {
     let file = CounterFile::create("farcall-counters-test", capacity);
     FILES.lock().unwrap_or_else(PoisonError::into_inner).push(file);
     file
+}
+
+#[test]
+fn only_memory_files_are_opened_whatever_their_names_are() {
+    let folder = std::env::temp_dir().join(format!("farcall-counters-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a new folder");
+    let file = folder.join("memfd:farcall-counters (deleted)");
+    std::fs::write(&file, [0; 4096]).expect("a new file");
+    let pipe = folder.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+    let opened = [&file, &pipe].map(|path| open_memory_file(path).expect("it may be looked at").is_some());
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert_eq!(opened, [false, false]);
+    let own = file_behind(&file_of(1));
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&own));
+    assert!(open_memory_file(path.as_ref()).expect("it may be looked at").is_some());
 }
 
 fn file_behind(counters: &CounterFile) -> File {
