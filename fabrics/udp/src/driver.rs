@@ -100,7 +100,11 @@ impl Datagram for UdpDriver {
         if let Some(why) = interface::out_of_reach(self.sockets.open.local.ip(), socket_address.ip()) {
             return Err(AddressError::OutOfReach { why });
         }
-        Ok(self.peers.resolve(socket_address, || socket_address.into()))
+        let (to, replaced) = self.peers.resolve(socket_address, || socket_address.into())?;
+        if replaced.is_some() {
+            self.counters.peers_replaced.increment();
+        }
+        Ok(to)
     }
 
     #[inline]

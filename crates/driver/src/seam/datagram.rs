@@ -64,7 +64,8 @@ pub trait Datagram: Send {
     /// Where other processes reach this driver.
     fn address(&self) -> Address;
 
-    /// Makes an address usable for sending. The same address always gives the same destination.
+    /// Makes an address usable for sending, until the last session that leads there is over
+    /// ([`Datagram::keep_peer`]). The same address gives the same destination as long as it is known.
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError>;
 
     /// Whether a session leads to a peer from now on. A peer that is only known because it sent something

@@ -1,19 +1,25 @@
 //! Who a datagram driver knows: addresses of its fabric under small numbers, each with what the driver
 //! needs to send there.
 //!
-//! Peers that the caller resolved stay for the life of the driver, and those to which sessions lead for as
-//! long as those last ([`Peers::keep`]). Whoever else sends something is a stranger. Of them the last
-//! [`STRANGERS_MAX`] are remembered, so that they can be answered; forged sources therefore replace each
-//! other, and nobody who has proved to be there. A number carries a generation: one whose peer has been
-//! replaced is noticed and never reaches the newcomer.
+//! A peer that the caller resolved stays until the last session that leads there is over, and so does one
+//! that was only heard of ([`Peers::keep`]). Whoever else sends something is a stranger, and so is a peer of
+//! former sessions. Of strangers the last [`STRANGERS_MAX`] are remembered, so that they can be answered;
+//! forged sources therefore replace each other, and nobody who has proved to be there. A number carries a
+//! generation: one whose peer has been replaced is noticed and never reaches the newcomer.
 
 use core::hash::Hash;
 use std::collections::{HashMap, VecDeque};
+
+use farcall_base::AddressError;
 
 use crate::Destination;
 
 /// The most peers that are remembered only because they sent something.
 pub const STRANGERS_MAX: usize = 1 << 16;
+
+/// The most peers that are known when another one is resolved. So many more are free for strangers that the
+/// index of no peer is ever too large.
+const RESOLVED_MAX: usize = 1 << 19;
 
 /// Bits of a destination that are the peer's index; the rest is the generation.
 const INDEX_BITS: u32 = 20;
@@ -27,6 +33,7 @@ pub struct Peers<A, W> {
     /// turn comes.
     strangers: VecDeque<u32>,
     strangers_max: usize,
+    resolved_max: usize,
     /// The source of the last packet: most often also that of the next one.
     last: Option<(A, Destination)>,
 }
@@ -46,23 +53,34 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
     /// Nobody yet, and at most `strangers_max` who just turn up.
     pub fn new(strangers_max: usize) -> Self {
         let (peers, by_address, strangers) = (Vec::new(), HashMap::new(), VecDeque::new());
-        Self { peers, by_address, strangers, strangers_max, last: None }
+        Self { peers, by_address, strangers, strangers_max, resolved_max: RESOLVED_MAX, last: None }
     }
 
-    /// The number of a peer that is to stay.
+    /// The number of a peer that is to stay until no session leads there any more, and the way to a stranger
+    /// that had to make room for it.
     ///
-    /// # Panics
-    /// When a million peers are known.
-    pub fn resolve(&mut self, address: A, way: impl FnOnce() -> W) -> Destination {
-        let index = match self.by_address.get(&address) {
-            Some(&index) => index,
-            None => self.add(address, way()),
+    /// # Errors
+    /// As many peers are known as may be.
+    pub fn resolve(
+        &mut self,
+        address: A,
+        way: impl FnOnce() -> W,
+    ) -> Result<(Destination, Option<W>), AddressError> {
+        let (index, replaced) = match self.by_address.get(&address) {
+            Some(&index) => (index, None),
+            None => match self.oldest_stranger() {
+                Some(index) => (index, Some(self.replace(index, address, way()))),
+                None if self.peers.len() >= self.resolved_max => {
+                    return Err(AddressError::TooManyPeers { peers_max: self.resolved_max });
+                }
+                None => (self.add(address, way()), None),
+            },
         };
         let peer = &mut self.peers[index as usize];
         if !core::mem::replace(&mut peer.is_resolved, true) {
             peer.reasons += 1;
         }
-        self.destination(index)
+        Ok((self.destination(index), replaced))
     }
 
     /// The number of the peer that a packet came from, and the way to a stranger that had to make room for
@@ -75,8 +93,8 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
         }
     }
 
-    /// A session leads to a peer, or does not any more when `keep` is false. Nothing happens to one that
-    /// has been replaced.
+    /// A session leads to a peer, or does not any more when `keep` is false: the last one takes with it that
+    /// the peer was resolved. Nothing happens to one that has been replaced.
     pub fn keep(&mut self, peer: Destination, keep: bool) {
         let index = peer.0 & INDEX_MASK;
         let Some(known) = self.peers.get_mut(index as usize) else { return };
@@ -88,6 +106,9 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
             return;
         }
         known.reasons = known.reasons.saturating_sub(1);
+        if known.is_resolved && known.reasons <= 1 {
+            (known.reasons, known.is_resolved) = (0, false);
+        }
         if known.reasons == 0 && !core::mem::replace(&mut known.is_queued, true) {
             self.strangers.push_back(index);
         }
@@ -180,7 +201,7 @@ mod tests {
         }
 
         fn resolve(&mut self, host: u16) -> Destination {
-            self.0.resolve(host, || host)
+            self.0.resolve(host, || host).expect("there is room").0
         }
 
         fn source(&mut self, host: u16) -> (Destination, Option<u16>) {
@@ -244,6 +265,39 @@ mod tests {
         assert_eq!(peers.0.way(peer), None);
         // What comes late for the former one does nothing to the newcomer.
         peers.0.keep(peer, true);
+    }
+
+    #[test]
+    fn a_peer_that_was_resolved_is_forgotten_after_its_last_session() {
+        let mut peers = Hosts::new(4);
+        for host in 0..1000 {
+            let peer = peers.resolve(host);
+            peers.0.keep(peer, true);
+            // Another look does not make it stay.
+            assert_eq!(peers.resolve(host), peer);
+            peers.0.keep(peer, false);
+        }
+        assert!(peers.0.peers.len() <= 6, "{} peers are known", peers.0.peers.len());
+        assert!(peers.0.strangers.len() <= 5 && peers.0.by_address.len() <= 6);
+    }
+
+    #[test]
+    fn more_peers_than_there_is_room_for_are_refused_and_strangers_are_still_answered() {
+        let mut peers = Hosts::new(4);
+        peers.0.resolved_max = 10;
+        (0..10).for_each(|host| drop(peers.resolve(host)));
+        let refused = peers.0.resolve(10, || 10);
+        assert_eq!(refused, Err(AddressError::TooManyPeers { peers_max: 10 }));
+        assert_eq!(peers.resolve(9), peers.resolve(9), "one that is known");
+        let (stranger, _) = peers.source(77);
+        assert_eq!(peers.0.way(stranger), Some(&77));
+        let one = peers.resolve(3);
+        peers.0.keep(one, true);
+        peers.0.keep(one, false);
+        for host in 100..200 {
+            peers.source(host);
+        }
+        assert!(peers.0.peers.len() <= 16, "{} peers are known", peers.0.peers.len());
     }
 
     #[test]

@@ -147,6 +147,13 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
+    /// A destination that was only looked at is kept no longer than by the sessions that lead there.
+    fn forget_unless_used(&mut self, to: Destination) {
+        self.keep_peers();
+        self.driver.keep_peer(to, true);
+        self.driver.keep_peer(to, false);
+    }
+
     /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
@@ -197,8 +204,11 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     }
 
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
-        let to = PeerAddress(self.driver.resolve(to)?.0);
-        let connected = self.calls.connect(to, now);
+        let to = self.driver.resolve(to)?;
+        let connected = self.calls.connect(PeerAddress(to.0), now);
+        if connected.is_err() {
+            self.forget_unless_used(to);
+        }
         connected.map(|id| SessionId(id.0)).map_err(|SessionsFull { sessions_max }| {
             AddressError::TooManyPeers { peers_max: usize::from(sessions_max) }
         })
@@ -206,6 +216,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
 
     fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {
         let Ok(to) = self.driver.resolve(to) else { return false };
+        self.forget_unless_used(to);
         self.calls.link(to_protocol(session)).is_some_and(|link| link.to == PeerAddress(to.0))
     }
 

@@ -135,6 +135,11 @@ impl OfiDatagram {
         at
     }
 
+    fn retire(&mut self, replaced: Route) {
+        self.counters.peers_replaced.increment();
+        self.retired.extend(replaced.at.into_inner().flatten());
+    }
+
     /// Takes note of what is done; packets that have arrived wait for the next receive. Returns how much
     /// there was.
     #[inline]
@@ -174,10 +179,7 @@ impl OfiDatagram {
             return self.receiving.put_back(number);
         };
         let (source, replaced) = self.peers.source(name, || Route::to(name));
-        if let Some(replaced) = replaced {
-            self.counters.peers_replaced.increment();
-            self.retired.extend(replaced.at.into_inner().flatten());
-        }
+        replaced.into_iter().for_each(|replaced| self.retire(replaced));
         self.counters.packets_received.increment();
         self.counters.bytes_received.add(payload_bytes as u64);
         packets.push(self.receiving.lend(number, header_bytes, payload_bytes, source));
@@ -212,7 +214,9 @@ impl Datagram for OfiDatagram {
         let place = Place::parse(address, KIND, &self.provider)?;
         let has_our_length = place.name.len() == self.endpoint.name().len();
         let name = Name::new(place.name).filter(|_| has_our_length).ok_or(wrong_kind)?;
-        Ok(self.peers.resolve(name, || Route::to(name)))
+        let (to, replaced) = self.peers.resolve(name, || Route::to(name))?;
+        replaced.into_iter().for_each(|replaced| self.retire(replaced));
+        Ok(to)
     }
 
     #[inline]

@@ -171,7 +171,10 @@ impl Datagram for VerbsDatagram {
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let place = parse(address, &self.device.port)?;
         let place = self.canonical(place);
-        let to = self.peers.resolve(place, || Route::to(place));
+        let (to, replaced) = self.peers.resolve(place, || Route::to(place))?;
+        if let Some(replaced) = replaced {
+            self.retire(replaced);
+        }
         // Without a way, packets to it are lost and counted. Looked for now, because it takes long.
         if let Some(route) = self.peers.way(to) {
             route.look(&self.device);
