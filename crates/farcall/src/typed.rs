@@ -3,7 +3,11 @@
 //! Values are encoded by [postcard](https://docs.rs/postcard), whose
 //! [format](https://postcard.jamesmunns.com/wire-format) is written down and stable: integers take as many
 //! bytes as they need, and nothing describes the types, so that both sides must have the same ones. An answer
-//! is the `Result` of the handler. For other formats and for plain memory use the calls that take bytes.
+//! is the `Result` of the handler. What comes from a peer is decoded within bounds: a value is at most
+//! [`DEPTH_MAX`] levels deep, takes all bytes of its message, and has no more parts than those can be worth. How
+//! much memory a part takes is up to its type. For other formats and for plain memory use the calls that take bytes.
+
+mod decode;
 
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -13,6 +17,9 @@ use std::io;
 use farcall_transport::Service;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+pub use self::decode::DEPTH_MAX;
+use self::decode::value_of;
 
 use crate::client::{Client, ClientCall, ClientConnection, ClientError};
 use crate::endpoint::{CallError, Endpoint, Peer};
@@ -87,7 +94,7 @@ impl Endpoint {
         &self,
         mut handler: impl FnMut(S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
     ) {
-        self.serve(S::SERVICE, move |request, reply| match postcard::from_bytes(request.payload()) {
+        self.serve(S::SERVICE, move |request, reply| match value_of(request.payload()) {
             Ok(value) => match postcard::to_stdvec(&handler(value)) {
                 Ok(answer) => reply.send(&answer),
                 // The caller is told that there is no answer.
@@ -106,14 +113,12 @@ impl Endpoint {
         threads: usize,
         handler: impl Fn(S::Request) -> Result<S::Reply, S::Error> + Send + Sync + 'static,
     ) -> io::Result<()> {
-        self.serve_blocking(S::SERVICE, threads, move |request, reply| {
-            match postcard::from_bytes(request.payload()) {
-                Ok(value) => match postcard::to_stdvec(&handler(value)) {
-                    Ok(answer) => reply.send(answer),
-                    Err(_) => drop(reply),
-                },
-                Err(_) => reply.refuse(MALFORMED),
-            }
+        self.serve_blocking(S::SERVICE, threads, move |request, reply| match value_of(request.payload()) {
+            Ok(value) => match postcard::to_stdvec(&handler(value)) {
+                Ok(answer) => reply.send(answer),
+                Err(_) => drop(reply),
+            },
+            Err(_) => reply.refuse(MALFORMED),
         })
     }
 
@@ -194,6 +199,6 @@ fn decode<S: TypedService>(answer: Result<&[u8], ClientError>) -> TypedResult<S>
         error => TypedError::Call(error),
     })?;
     let result: Result<S::Reply, S::Error> =
-        postcard::from_bytes(bytes).map_err(|error| TypedError::ReplyMalformed { why: error.to_string() })?;
+        value_of(bytes).map_err(|why| TypedError::ReplyMalformed { why })?;
     result.map_err(TypedError::Handler)
 }
