@@ -28,7 +28,8 @@ fn tag_of(number: u16) -> Tag {
 
 /// Over every transport that leaves messages where they lie.
 fn streams() -> impl Iterator<Item = Stream> {
-    let leaves = |kind: &_| *kind == TransportKind::RING_SHM || TransportKind::LIBRARIES.contains(kind);
+    let leaves =
+        |kind: &_| matches!(*kind, TransportKind::RING_SHM | TransportKind::TCP | TransportKind::Library(_));
     transports().filter(leaves).map(|kind| {
         println!("over {kind}");
         Stream::over(kind, &settings(&[]))

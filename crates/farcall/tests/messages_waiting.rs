@@ -30,7 +30,7 @@ fn pairs_with_two_calls(more: &[(&str, &str)]) -> impl Iterator<Item = Pair> {
 
 #[test]
 fn a_message_that_waited_for_its_session_and_is_over_its_limit_ends_it() {
-    let limits = ["ring", "basic", "homa", "ucx", "mpi", "ofi"]
+    let limits = ["ring", "basic", "homa", "tcp", "ucx", "mpi", "ofi"]
         .map(|group| (format!("{group}.message_bytes_max=1K"), format!("{group}.message_bytes_max=1M")));
     let limits = limits.each_ref().map(|(server, client)| (server.as_str(), client.as_str()));
     for pair in pairs_with_two_calls(&limits) {

@@ -88,7 +88,7 @@ fn priorities_that_a_driver_does_not_have_are_refused() {
 #[test]
 fn a_message_over_the_limit_is_refused_whether_the_session_is_up_or_not() {
     let limit = 1 << 20;
-    let groups = ["ring", "basic", "homa", "ucx", "mpi", "ofi"];
+    let groups = ["ring", "basic", "homa", "tcp", "ucx", "mpi", "ofi"];
     let limits = groups.map(|group| format!("{group}.message_bytes_max=1M"));
     let limits = limits.each_ref().map(String::as_str);
     for pair in pairs(&limits) {

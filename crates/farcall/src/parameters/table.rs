@@ -114,6 +114,18 @@ parameters! {
         port: Option<u16> = "auto", Domain::integer(1, 65535, "").or_auto(), Endpoint, "Port of a process's first endpoint; each further one of the same transport takes the next. auto takes any that is free.";
         connect: bool = "true", Domain::boolean(), Endpoint, "Whether a second socket is connected to a peer from which all packets come, so that the kernel need not search the way of each packet to it.";
     }
+    "The `tcp` transport: messages over connections of the kernel's TCP."
+    tcp: TcpSettings {
+        bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to listen at; auto takes the one that reaches the other ranks.";
+        port: Option<u16> = "auto", Domain::integer(1, 65535, "").or_auto(), Endpoint, "Port of a process's first endpoint; each further one takes the next. auto takes any that is free.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+        piece_bytes: usize = "64K", Domain::size(4 * K, 8 * M), Endpoint, "Bytes of a long message that leave in one piece; other messages leave between two pieces.";
+        queue_bytes: usize = "1G", Domain::size(M, 64 * G), Endpoint, "Most bytes that wait until one peer reads; one that lets more pile up loses its connection.";
+        introduction_timeout: Duration = "2s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that one who connects has to ask for a session.";
+        strangers: u16 = "1024", Domain::integer(1, 32768, "connections"), Endpoint, "Most connections that have not asked for a session yet; beyond, the oldest makes room.";
+        strangers_per_host: u16 = "256", Domain::integer(1, 32768, "connections"), Endpoint, "Most of them from one host: an IPv4 address, or an IPv6 network of 64 bits; beyond, its oldest makes room.";
+    }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
     verbs: VerbsSettings {
         device: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "RDMA device to use; auto takes the one that reaches the other ranks.";

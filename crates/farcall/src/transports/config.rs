@@ -13,6 +13,7 @@ use farcall_protocol::homa::HomaRules;
 use farcall_shm::ShmConfig;
 use farcall_shm::access::{Access, Allow, NoSuchRule, Trust};
 use farcall_shm::folder::Directory;
+use farcall_tcp::TcpConfig;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_ucx::{Reach, UcxConfig};
 use farcall_udp::UdpConfig;
@@ -101,12 +102,16 @@ pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig
     }
 }
 
+/// The port of the process's endpoint of that number, where the first one has a fixed port. Beyond the last
+/// port there is none that is fixed.
+fn port_of(first: Option<u16>, endpoint: u32) -> u16 {
+    first.map_or(0, |first| u16::try_from(u32::from(first) + endpoint).unwrap_or(0))
+}
+
 /// For the process's endpoint of that number.
 pub fn udp_config(settings: &Settings, local: IpAddr, endpoint: u32) -> UdpConfig {
     let UdpSettings { mtu_bytes, bind_address, port, connect } = settings.udp;
-    // Beyond the last port there is none that is fixed.
-    let port = port.map_or(0, |first| u16::try_from(u32::from(first) + endpoint).unwrap_or(0));
-    let bind = SocketAddr::new(bind_address.unwrap_or(local), port);
+    let bind = SocketAddr::new(bind_address.unwrap_or(local), port_of(port, endpoint));
     UdpConfig { bind, mtu_bytes, connect, ..UdpConfig::default() }
 }
 
@@ -226,6 +231,33 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
         numbers: SessionNumbers::ALL,
+    }
+}
+
+/// For the process's endpoint of that number.
+pub fn tcp_config(settings: &Settings, local: IpAddr, endpoint: u32) -> TcpConfig {
+    let tcp = &settings.tcp;
+    TcpConfig {
+        bind: SocketAddr::new(tcp.bind_address.unwrap_or(local), port_of(tcp.port, endpoint)),
+        payload_bytes_max: tcp.message_bytes_max,
+        peer_timeout: settings.endpoint.peer_timeout,
+        introduction_timeout: tcp.introduction_timeout,
+        strangers_max: usize::from(tcp.strangers),
+        strangers_per_host: usize::from(tcp.strangers_per_host),
+        queue_bytes_max: tcp.queue_bytes,
+        piece_bytes: tcp.piece_bytes,
+    }
+}
+
+/// As for `basic_config`.
+pub fn tcp_library_config(settings: &Settings) -> LibraryConfig {
+    LibraryConfig {
+        message_bytes_max: settings.tcp.message_bytes_max as u32,
+        calls_max: settings.tcp.calls_max as u16,
+        peer_timeout: settings.endpoint.peer_timeout,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
+        loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+        ranks: u32::MAX,
     }
 }
 

@@ -30,6 +30,8 @@ pub enum TransportKind {
         /// What carries it.
         fabric: Fabric,
     },
+    /// Messages over connections of the kernel's TCP.
+    Tcp,
     /// Messages of a library made by others.
     Library(LibraryKind),
 }
@@ -120,12 +122,16 @@ impl TransportKind {
 
     /// Whether an endpoint is reached at an IP address and a port, which can be written down.
     pub(crate) fn has_places(self) -> bool {
-        matches!(self, Self::Pair { fabric: Fabric::Udp, .. })
+        matches!(self, Self::Pair { fabric: Fabric::Udp, .. } | Self::Tcp)
     }
 
     /// Where an endpoint at that IP address and port is reached.
     pub(crate) fn address_of_place(self, place: SocketAddr) -> Option<Address> {
-        self.has_places().then(|| farcall_udp::address_of(place))
+        match self {
+            Self::Tcp => Some(farcall_tcp::address_of(place)),
+            Self::Pair { fabric: Fabric::Udp, .. } => Some(farcall_udp::address_of(place)),
+            Self::Pair { .. } | Self::Library(_) => None,
+        }
     }
 
     /// The name: protocol and fabric, or library.

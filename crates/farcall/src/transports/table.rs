@@ -11,6 +11,7 @@ use farcall_mpi::Mpi;
 use farcall_ofi::datagram::OfiDatagram;
 use farcall_ofi::messages::Ofi;
 use farcall_shm::ShmLanes;
+use farcall_tcp::Tcp;
 use farcall_transport::Presence;
 use farcall_ucx::Ucx;
 use farcall_udp::UdpDriver;
@@ -20,7 +21,8 @@ use super::build::Build::{OnMachine, OnSimulatedHost};
 use super::build::{Build, Builder};
 use super::config::{
     mpi_config, mpi_library_config, ofi_config, ofi_datagram_config, ofi_library_config, shm_config,
-    ucx_config, ucx_library_config, udp_config, verbs_datagram_config, verbs_lane_config,
+    tcp_config, tcp_library_config, ucx_config, ucx_library_config, udp_config, verbs_datagram_config,
+    verbs_lane_config,
 };
 use super::{Fabric, LibraryKind, Protocol, TransportKind};
 use crate::bootstrap::random_incarnation;
@@ -76,6 +78,12 @@ transports! {
         HOMA_UDP = pair(HOMA, Fabric::Udp), "homa+udp",
             "packets granted to the shortest messages first, over the kernel's UDP sockets",
             None, OnMachine(|builder, local| builder.homa(udp(builder, local)?, None));
+        TCP = TransportKind::Tcp, "tcp",
+            "messages over connections of the kernel's TCP",
+            None, OnMachine(|builder, local| {
+                let tcp = Tcp::listen(tcp_config(builder.settings, local, builder.identity.endpoint))?;
+                builder.library(tcp, &tcp_library_config(builder.settings))
+            });
     }
     /// All that connect processes of machines with RDMA devices: see [`TransportKind::presence`].
     VERBS {

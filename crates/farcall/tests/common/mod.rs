@@ -118,7 +118,7 @@ pub fn settings(assignments: &[&str]) -> Settings {
 
 /// Sets what is a parameter of every transport, such as `calls_max`.
 pub fn assign_to_transports(settings: &mut Settings, parameter: &str, value: impl Display) {
-    for transport in ["ring", "basic", "homa", "ucx", "mpi", "ofi"] {
+    for transport in ["ring", "basic", "homa", "tcp", "ucx", "mpi", "ofi"] {
         settings.assign(&format!("{transport}.{parameter}={value}")).expect("a valid assignment");
     }
 }

@@ -37,6 +37,9 @@ impl<L: Library> Two<L> {
         let mut resolve =
             |from: usize| libraries[from].resolve(&addresses[from]).expect("they reach each other");
         let ways = [resolve(0), resolve(1)];
+        let [first, second] = &mut libraries;
+        introduce(first, ways[0], second);
+        introduce(second, ways[1], first);
         Self { libraries, ways }
     }
 
@@ -64,6 +67,24 @@ impl<L: Library> Two<L> {
             assert!(Instant::now() < deadline, "no message came within {PATIENCE:?}");
             self.work();
         }
+    }
+}
+
+/// Sends a first message by a way, and has its receiver ask how to answer it, as transports do with what
+/// opens a session: until then a library may take no more than that from whoever connects.
+fn introduce<L: Library>(from: &mut L, way: Destination, to: &mut L) {
+    from.send(way, b"hello", Outgoing::Slice(&[]));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(arrival) = to.next_arrival() {
+            assert_eq!(arrival.head(), b"hello");
+            to.answer_to(&arrival, &from.address(), false).expect("its sender is there");
+            return to.release(arrival);
+        }
+        assert!(Instant::now() < deadline, "no introduction came within {PATIENCE:?}");
+        from.progress();
+        to.progress();
+        std::thread::yield_now();
     }
 }
 
@@ -190,6 +211,8 @@ pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: 
     two.receive(1, |head, _| assert_eq!(head, b"first"));
     two.libraries[0].forget(two.ways[0]);
     two.ways[0] = two.libraries[0].resolve(&address).expect("it is still there");
+    let [first, second] = &mut two.libraries;
+    introduce(first, two.ways[0], second);
     two.send(0, b"second", Outgoing::Slice(&[2; 100_000]));
     two.receive(1, |head, payload| assert_eq!((head, payload.as_slice().len()), (&b"second"[..], 100_000)));
     let strange = Address::new(b"?".to_vec()).expect("short");
@@ -220,6 +243,7 @@ pub fn a_peer_that_stands_still_holds_up_nobody_else<L: Library>(make: impl Fn()
     still.receive(1, |head, _| assert_eq!(head, b"first"));
     let Two { libraries: [mut sender, _standing], ways: [to_still, _] } = still;
     let to_other = sender.resolve(&other.address()).expect("they reach each other");
+    introduce(&mut sender, to_other, &mut other);
     for _ in 0..200 {
         sender.send(to_still, b"still", Outgoing::Slice(&[1; 100_000]));
     }

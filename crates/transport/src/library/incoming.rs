@@ -116,9 +116,9 @@ impl<L: Library> LibraryTransport<L> {
     /// Where the sender of an OPEN is reached.
     fn opener(&mut self, header: &Header, arrival: &L::Arrival) -> Result<Destination, AddressError> {
         let address = Address::new(arrival.payload().as_slice())?;
-        let mut from = self.library.resolve(&address)?;
+        let mut from = self.library.answer_to(arrival, &address, false)?;
         if self.sessions.replaces_session(PeerAddress(from.0), header, arrival.head()) {
-            from = self.library.resolve_anew(&address)?;
+            from = self.library.answer_to(arrival, &address, true)?;
         }
         self.note_destination(from);
         Ok(from)

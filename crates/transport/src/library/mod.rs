@@ -249,9 +249,9 @@ impl<L: Library> Transport for LibraryTransport<L> {
         Ok(SessionId(id.0))
     }
 
-    /// Libraries do not say where a message comes from.
-    fn comes_from(&mut self, session: SessionId, _to: &Address) -> bool {
-        self.sessions.link(to_protocol(session)).is_some()
+    fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {
+        let link = self.sessions.link(to_protocol(session));
+        link.is_some_and(|link| self.library.comes_from(Destination(link.to.0), to))
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {

@@ -82,6 +82,24 @@ pub trait Library: Send {
         self.resolve(to)
     }
 
+    /// The number by which to answer a message whose sender says that it is reached at `address`; `anew` as
+    /// for [`Library::resolve_anew`]. A library whose connections lead both ways answers over the one that
+    /// the message came by, and until this was asked knows nothing of who opened that.
+    fn answer_to(
+        &mut self,
+        _arrival: &Self::Arrival,
+        address: &Address,
+        anew: bool,
+    ) -> Result<Destination, AddressError> {
+        if anew { self.resolve_anew(address) } else { self.resolve(address) }
+    }
+
+    /// Whether what comes over a destination is sent by the one who is reached at `address`, as far as the
+    /// library can tell: most cannot.
+    fn comes_from(&self, _from: Destination, _address: &Address) -> bool {
+        true
+    }
+
     /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another
     /// one later.
     fn forget(&mut self, to: Destination);

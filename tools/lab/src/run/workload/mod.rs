@@ -273,7 +273,7 @@ mod tests {
         let short =
             WorkloadTest { lasting: Duration::from_millis(2), ..test(Roles::Everyone(2), Reply::Ack) };
         assert_eq!(short.plan(TransportKind::HOMA_SIM).window, Duration::from_millis(2));
-        for group in ["ring", "basic", "homa", "ucx", "mpi"] {
+        for group in ["ring", "basic", "homa", "tcp", "ucx", "mpi"] {
             assert!(plan.settings.contains(&format!("{group}.message_bytes_max=1024")), "{group}");
         }
         let last = plan.settings.last().map(String::as_str);

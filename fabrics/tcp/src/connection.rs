@@ -1,0 +1,224 @@
+//! One connection: its socket, what waits for it and what has come of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant as WallTime};
+
+use farcall_base::Address;
+use farcall_transport::{Outgoing, Spares, split_composed};
+
+use crate::config::TcpConfig;
+use crate::counters::TcpCounters;
+use crate::frame::{FrameFault, PIECE_BYTES_MAX, PREAMBLE, WHOLE_BYTES_MAX, WHOLE_PAYLOAD_BYTES_MAX};
+use crate::inbound::{Inbound, Intake};
+use crate::outbound::{Flushed, Held, Outbound};
+use crate::socket::Stream;
+
+/// The most bytes that one read brings beside what has a place of its own.
+pub const READ_BYTES: usize = 64 << 10;
+
+/// Behind a piece that is read to where it belongs so much is read on: what is there has to be copied.
+const BEHIND_PLACE_BYTES: usize = 4 << 10;
+
+/// Who opened a connection, and for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This side, to reach an address.
+    Dialed(Address),
+    /// The other side; it has not said who it is.
+    Stranger,
+    /// The other side, and a session leads over it.
+    Guest,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// In use, also when the other side has not accepted it yet.
+    Open,
+    /// Given up here: what waits still leaves, what comes is not looked at, until then at the latest.
+    Ending { until: WallTime, has_shut: bool },
+    /// Over; its number is kept until it is forgotten.
+    Lost,
+}
+
+/// What a look at a connection found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    Nothing,
+    /// Bytes, so many.
+    Something(usize),
+    /// The other side sends no more.
+    End,
+}
+
+/// Why a connection is over.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameFault),
+}
+
+/// One connection.
+pub struct Connection {
+    pub stream: Stream,
+    pub peer: SocketAddr,
+    pub origin: Origin,
+    pub phase: Phase,
+    pub outbound: Outbound,
+    pub inbound: Inbound,
+    /// Whether the kernel had no room for all that waits.
+    pub is_blocked: bool,
+    /// Whether it is among those that have something to send.
+    pub is_listed: bool,
+    /// Whether the poller watches it for room.
+    pub is_room_watched: bool,
+    /// Whether anything has left, which proves that the other side accepted it.
+    pub is_proven: bool,
+}
+
+impl Connection {
+    pub fn new(stream: Stream, peer: SocketAddr, origin: Origin, config: &TcpConfig) -> Self {
+        let mut outbound = Outbound::new(config.piece_bytes.clamp(1, PIECE_BYTES_MAX));
+        outbound.put_raw(&PREAMBLE);
+        Self {
+            stream,
+            peer,
+            is_proven: !matches!(origin, Origin::Dialed(_)),
+            origin,
+            phase: Phase::Open,
+            outbound,
+            inbound: Inbound::default(),
+            is_blocked: false,
+            is_listed: false,
+            is_room_watched: false,
+        }
+    }
+
+    /// Queues a message. A long one leaves at once as far as it can, so that nothing more of it than needed
+    /// is copied.
+    #[inline]
+    pub fn send(
+        &mut self,
+        head: &[u8],
+        payload: Outgoing<'_>,
+        spares: &mut Spares,
+        counters: &TcpCounters,
+    ) -> Result<(), Broken> {
+        let total = payload.len();
+        if total <= WHOLE_PAYLOAD_BYTES_MAX {
+            self.outbound.put_whole(head, payload.as_slice());
+            return Ok(());
+        }
+        counters.messages_in_pieces.increment();
+        match payload.into_slice() {
+            Ok(lent) => {
+                self.outbound.put_long(head, total, Held::Lent);
+                let flushed = if self.is_blocked { Ok(()) } else { self.flush(lent, spares, counters) };
+                self.outbound.keep_lent(lent, spares);
+                flushed
+            }
+            Err(owned) => {
+                self.outbound.put_long(head, total, owned.into());
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what the kernel takes.
+    #[inline]
+    pub fn flush(&mut self, lent: &[u8], spares: &mut Spares, counters: &TcpCounters) -> Result<(), Broken> {
+        let before = self.outbound.queued_bytes();
+        let flushed = self.outbound.flush(&mut self.stream, lent, spares)?;
+        let sent = before - self.outbound.queued_bytes();
+        if sent > 0 {
+            counters.send_calls.increment();
+            counters.bytes_sent.add(sent as u64);
+            if !self.is_proven {
+                self.prove()?;
+            }
+        }
+        self.is_blocked = flushed == Flushed::Blocked;
+        if self.is_blocked {
+            counters.send_blocked.increment();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn prove(&mut self) -> Result<(), Broken> {
+        self.is_proven = true;
+        if self.stream.is_own_peer() {
+            return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+        }
+        Ok(())
+    }
+
+    /// Takes in what has come, with one system call.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut Arc<Vec<u8>>, intake: &mut Intake<'_>) -> Result<Found, Broken> {
+        let bytes = Arc::get_mut(buffer).expect("nobody else reads the buffer");
+        let (taken, begin, end) = match self.inbound.place() {
+            Some(place) => {
+                let place_bytes = place.len();
+                let Some(count) = self.stream.read_both(place, &mut bytes[..BEHIND_PLACE_BYTES])? else {
+                    return Ok(Found::Nothing);
+                };
+                let placed = count.min(place_bytes);
+                // SAFETY: the kernel wrote as many bytes to the place.
+                #[expect(unsafe_code, reason = "memory that the kernel wrote")]
+                unsafe {
+                    self.inbound.wrote_to_place(placed, intake);
+                }
+                (count, 0, count - placed)
+            }
+            None => {
+                let fragment = self.inbound.fragment().len();
+                bytes[..fragment].copy_from_slice(self.inbound.fragment());
+                let Some(count) = self.stream.read(&mut bytes[fragment..fragment + READ_BYTES])? else {
+                    return Ok(Found::Nothing);
+                };
+                (count, 0, fragment + count)
+            }
+        };
+        if taken == 0 {
+            return Ok(Found::End);
+        }
+        if end > begin {
+            self.inbound.take_in(buffer, begin, end, intake)?;
+        }
+        Ok(Found::Something(taken))
+    }
+
+    /// Queues a composed message.
+    #[inline]
+    pub fn send_composed(
+        &mut self,
+        message: &[u8],
+        spares: &mut Spares,
+        counters: &TcpCounters,
+    ) -> Result<(), Broken> {
+        if message.len() <= WHOLE_BYTES_MAX {
+            self.outbound.put_composed(message);
+            return Ok(());
+        }
+        let (head, payload) = split_composed(message).expect("it was composed");
+        self.send(head, Outgoing::Slice(payload), spares, counters)
+    }
+
+    /// Looks at what was read and left when nothing was known of the other side.
+    pub fn resume(&mut self, buffer: &mut Arc<Vec<u8>>, intake: &mut Intake<'_>) -> Result<(), Broken> {
+        let bytes = Arc::get_mut(buffer).expect("nobody else reads the buffer");
+        let fragment = self.inbound.fragment().len();
+        bytes[..fragment].copy_from_slice(self.inbound.fragment());
+        Ok(self.inbound.take_in(buffer, 0, fragment, intake)?)
+    }
+
+    /// What waits may leave for so long without progress, then it ends.
+    pub fn begin_to_end(&mut self, linger: Duration) {
+        self.phase = Phase::Ending { until: WallTime::now() + linger, has_shut: false };
+    }
+}

@@ -1,0 +1,35 @@
+//! The `tcp` transport: calls and tagged messages over connections of the kernel's TCP.
+//!
+//! What farcall adds to messages (sessions, limits, deadlines, signs of life) is the `library` transport of
+//! `farcall-transport`; this crate makes a [`Library`](farcall_transport::Library) of connections.
+//!
+//! - What is sent between two polls leaves in one system call for each connection, and what has come is read
+//!   in one. Connections that were busy a moment ago are read without asking which have something.
+//! - A session leads over one connection, which its opener has opened: who answers need not reach the opener
+//!   by itself. Who connects is a stranger until it has asked for a session, and strangers are bounded.
+//! - Long messages leave in pieces between which short ones leave, and arrive where they stay.
+//! - The kernel knows at once when a process ends, and within the limit of silence when a machine does.
+//!
+//! An endpoint has no thread: it accepts, connects, reads and writes in its polls.
+#![allow(unsafe_code, reason = "a fabric: the kernel writes to memory that is not initialised")]
+
+mod address;
+mod arrival;
+mod config;
+mod connection;
+mod counters;
+mod frame;
+mod inbound;
+mod library;
+mod outbound;
+mod poller;
+mod slab;
+mod socket;
+mod strangers;
+
+pub use address::address_of;
+pub use arrival::TcpArrival;
+pub use config::TcpConfig;
+pub use counters::TcpCounters;
+pub use library::Tcp;
+pub use socket::ListenError;
