@@ -12,7 +12,9 @@
 mod client;
 pub mod daemon;
 mod limits;
+pub mod resp;
 mod shard;
+mod shared;
 pub mod slots;
 pub mod store;
 pub mod wire;
@@ -24,3 +26,4 @@ pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };
 pub use shard::{Answer, Shard, ShardCounters};
+pub use shared::SharedShard;

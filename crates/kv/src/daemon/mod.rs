@@ -32,6 +32,7 @@ use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use self::waiting::WaitingRequests;
 use crate::shard::{Answer, Shard};
+use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
 use crate::wire::{Code, DELETE, GET, INCREMENT, PUT};
 
@@ -52,7 +53,7 @@ const IDLE_AFTER: u32 = 256;
 /// A shard, its clients, and the way to the other shards.
 pub struct Daemon<'e> {
     endpoint: &'e Endpoint,
-    shard: Shard,
+    shard: Held<'e>,
     shards: Shards,
     slots: SlotServer,
     waiting: WaitingRequests,
@@ -66,7 +67,21 @@ pub struct Daemon<'e> {
 
 impl<'e> Daemon<'e> {
     /// The daemon of shard `own` of `shards`. Shard n is endpoint 0 of rank n. It asks those that it has met.
-    pub fn new(endpoint: &'e Endpoint, shard: Shard, (own, shards): (u32, u32), slots: SlotServer) -> Self {
+    pub fn new(endpoint: &'e Endpoint, shard: Shard, of: (u32, u32), slots: SlotServer) -> Self {
+        Self::with(endpoint, Held::Own(Box::new(shard)), of, slots)
+    }
+
+    /// The same with a shard that another thread uses as well.
+    pub fn sharing(
+        endpoint: &'e Endpoint,
+        shared: &'e SharedShard,
+        of: (u32, u32),
+        slots: SlotServer,
+    ) -> Self {
+        Self::with(endpoint, Held::Shared { shared, guard: None }, of, slots)
+    }
+
+    fn with(endpoint: &'e Endpoint, shard: Held<'e>, (own, shards): (u32, u32), slots: SlotServer) -> Self {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
@@ -110,9 +125,9 @@ impl<'e> Daemon<'e> {
         &self.counters
     }
 
-    /// Its shard.
-    pub fn shard(&self) -> &Shard {
-        &self.shard
+    /// Its shard; one that is shared is held until the end of the next turn.
+    pub fn shard(&mut self) -> &Shard {
+        self.shard.shard()
     }
 
     /// Clients that are attached.
@@ -139,6 +154,7 @@ impl<'e> Daemon<'e> {
         if self.turns.is_multiple_of(ATTEND_EVERY) {
             observer.ended(Phase::Attendance, self.attend());
         }
+        self.shard.release();
         observer.turn_ended();
         received + taken
     }
@@ -146,7 +162,13 @@ impl<'e> Daemon<'e> {
     /// A turn, followed by what the endpoint's idle policy says when nothing has happened for a while. A
     /// request in a slot wakes nobody: while there are clients the daemon yields where it would sleep.
     pub fn turn_idle(&mut self) {
-        if self.turn(&mut NobodyObserves) > 0 || self.shard.sweep() {
+        if self.turn(&mut NobodyObserves) > 0 {
+            self.idle_turns = 0;
+            return;
+        }
+        let has_more = self.shard.shard().sweep();
+        self.shard.release();
+        if has_more {
             self.idle_turns = 0;
             return;
         }
@@ -164,6 +186,7 @@ impl<'e> Daemon<'e> {
         if self.poll_network(true, &mut NobodyObserves) > 0 {
             self.idle_turns = 0;
         }
+        self.shard.release();
     }
 
     /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
@@ -176,7 +199,7 @@ impl<'e> Daemon<'e> {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
             if is_for_one_object(request.service()) {
-                shard.handle(request, reply);
+                shard.shard().handle(request, reply);
             } else {
                 waiting.borrow_mut().push(request, reply);
             }
@@ -204,8 +227,8 @@ impl<'e> Daemon<'e> {
     /// Answers one of the requests that wait, and removes a few objects of dropped tables: clients that
     /// create and drop tables would otherwise keep a busy daemon from having room for others.
     fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
-        let answered = usize::from(self.waiting.answer_one(self.endpoint, &mut self.shard));
-        self.shard.sweep();
+        let answered = usize::from(self.waiting.answer_one(self.endpoint, self.shard.shard()));
+        self.shard.shard().sweep();
         observer.ended(Phase::Incoming, answered);
         answered
     }
@@ -220,7 +243,7 @@ impl<'e> Daemon<'e> {
             taken += slots.scan(place, |address, request, responder| {
                 let service = service_of(&request);
                 let answer = SlotAnswer { responder, response_bytes_max, counters };
-                shard.answer_object(service, request.bytes, answer, |_, owner, answer| {
+                shard.shard().answer_object(service, request.bytes, answer, |_, owner, answer| {
                     counters.remote.increment();
                     if !shards.pass_on(endpoint, owner, service, request.bytes, address) {
                         counters.unanswered.increment();
@@ -241,7 +264,7 @@ impl<'e> Daemon<'e> {
         self.counters.attached.add(attendance.attached as u64);
         self.counters.detached.add(attendance.detached as u64);
         self.counters.refused.add(attendance.refused as u64);
-        self.shard.update_counters();
+        self.shard.shard().update_counters();
         self.shards.look_for_lost(self.endpoint);
         attendance.attached + attendance.detached + attendance.refused
     }

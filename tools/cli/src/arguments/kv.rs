@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
+use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
 
@@ -123,6 +124,15 @@ pub struct KvServe {
     /// Longest message in a slot, at most 64K; longer ones take the network
     #[arg(long, default_value = "4088", value_name = "SIZE", value_parser = slot_size)]
     pub slot_bytes: Size,
+    /// Also serves Redis clients there, by RESP2 and RESP3; can be repeated. A path is that of a Unix socket
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT|PATH")]
+    pub resp: Vec<RespPlace>,
+    /// What Redis clients must say with AUTH or HELLO: the first line of this file
+    #[arg(long, value_name = "FILE", requires = "resp")]
+    pub resp_password_file: Option<PathBuf>,
+    /// Redis clients at a time
+    #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
+    pub resp_clients: u64,
     #[command(flatten)]
     pub place: KvPlace,
 }

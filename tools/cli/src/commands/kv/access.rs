@@ -16,12 +16,7 @@ pub fn check(serve: &KvServe, transport: TransportKind, settings: &Settings) -> 
     if serve.allow == AllowArgument::Any {
         return Ok(());
     }
-    let at = serve.place.at.to_string();
-    // What has no address cannot be listened at either, which is said when it is tried.
-    let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
-    if let Some(open) = addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip)) {
-        return refused(&format!("--at {at} is {open}, which is not a loopback address: whoever reaches it"));
-    }
+    check_address("--at", &serve.place.at.to_string(), serve.allow)?;
     let transport = transport.name();
     match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
         "shm" => Ok(()),
@@ -34,6 +29,21 @@ pub fn check(serve: &KvServe, transport: TransportKind, settings: &Settings) -> 
         fabric => refused(&format!(
             "{fabric} also listens at other addresses of this machine: whoever reaches them"
         )),
+    }
+}
+
+/// Refuses an address that is not a loopback one, unless it is meant for all.
+pub fn check_address(option: &str, at: &str, allow: AllowArgument) -> Result<(), Failure> {
+    if allow == AllowArgument::Any {
+        return Ok(());
+    }
+    // What has no address cannot be listened at either, which is said when it is tried.
+    let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    match addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip)) {
+        Some(open) => {
+            refused(&format!("{option} {at} is {open}, which is not a loopback address: whoever reaches it"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod client;
 mod place;
 mod refused;
+mod resp;
 mod serve;
 mod show;
 mod way;

@@ -1,19 +1,20 @@
 //! `farcall kv serve`: one shard of a store, and the daemon of its host.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
 use farcall::{HostAccess, Node, TransportKind, host_access};
 use farcall_base::Address;
-use farcall_kv::Shard;
 use farcall_kv::daemon::{Daemon, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
+use farcall_kv::{Shard, SharedShard};
 use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::place::{join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access};
+use super::{RANKS, SCHEMA, access, resp};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -46,6 +47,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     if let Some(transport) = transport {
         access::check(serve, transport, &settings)?;
     }
+    resp::check(serve)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     for table in &serve.tables {
@@ -70,7 +72,16 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         tell_transport(&node, transport)?;
     }
     let slots = listen(serve, &access);
-    let mut daemon = Daemon::new(&endpoint, shard, (serve.shard as u32, serve.shards as u32), slots);
+    let of = (serve.shard as u32, serve.shards as u32);
+    let (shared, resp_at);
+    let mut daemon = if serve.resp.is_empty() {
+        resp_at = Vec::new();
+        Daemon::new(&endpoint, shard, of, slots)
+    } else {
+        shared = Arc::new(SharedShard::new(shard));
+        resp_at = resp::start(serve, &shared)?;
+        Daemon::sharing(&endpoint, &shared, of, slots)
+    };
     daemon.wake_for_clients().map_err(Failure::run)?;
     daemon.meet_present(MEET_WITHIN);
     let (number, shards, at) = (serve.shard, serve.shards, &place.at);
@@ -79,6 +90,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         _ => report
             .line(format_args!("shard {number} of {shards} of the store at {at} serves over {transport}"))?,
     }
+    for at in &resp_at {
+        report.line(format_args!("Redis clients connect to {at}"))?;
+    }
     report.object(&json!({
         "schema": SCHEMA,
         "kind": "serving",
@@ -86,6 +100,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         "shards": shards,
         "at": at.to_string(),
         "transport": transport.name(),
+        "resp": resp_at,
     }))?;
     loop {
         daemon.turn_idle();

@@ -1,0 +1,140 @@
+//! One command as it runs, and why it may not.
+
+use std::borrow::Cow;
+
+use super::Engine;
+use crate::resp::parse::{Args, integer};
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+use crate::store::{IncrementError, ReadError, Store, WriteError};
+use crate::{Name, Shard, TableId, Value};
+
+/// A command, its client, and what it works on.
+pub struct Call<'c> {
+    pub args: Args<'c>,
+    pub shard: &'c mut Shard,
+    pub session: &'c mut Session,
+    pub reply: &'c mut Reply,
+    pub engine: &'c mut Engine,
+}
+
+impl<'c> Call<'c> {
+    /// The objects.
+    #[inline]
+    pub fn store(&mut self) -> &mut Store {
+        self.shard.store_mut()
+    }
+
+    /// The table of the client's database.
+    #[inline]
+    pub fn table(&self) -> TableId {
+        self.engine.tables[self.session.database]
+    }
+
+    /// The object that an argument names.
+    #[inline]
+    pub fn name(&self, number: usize) -> Result<Name<'c>, Refusal> {
+        self.named(self.args.at(number))
+    }
+
+    /// The object of a key.
+    #[inline]
+    pub fn named<'k>(&self, key: &'k [u8]) -> Result<Name<'k>, Refusal> {
+        Ok(Name::new(self.table(), key)?)
+    }
+
+    /// The integer that an argument is.
+    pub fn integer(&self, number: usize) -> Result<i64, Refusal> {
+        integer(self.args.at(number)).ok_or(Refusal::NOT_AN_INTEGER)
+    }
+
+    /// Whether an argument is this word, in whatever case.
+    pub fn is(&self, number: usize, word: &str) -> bool {
+        self.args.at(number).eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+/// The subcommand that the first argument names, one of these, and how many arguments there are.
+pub fn subcommand(call: &Call<'_>, names: &[&'static str]) -> Result<(&'static str, usize), Refusal> {
+    let Some(given) = call.args.get(1) else { return Err(Refusal::SYNTAX) };
+    let found = names.iter().find(|name| given.eq_ignore_ascii_case(name.as_bytes()));
+    found.map(|name| (*name, call.args.len())).ok_or_else(|| {
+        let command = String::from_utf8_lossy(call.args.at(0)).to_ascii_uppercase();
+        let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
+        Refusal::new(format!("ERR unknown subcommand '{given}'. Try {command} HELP."))
+    })
+}
+
+/// A value as the store takes it.
+pub fn value(bytes: &[u8]) -> Result<Value<'_>, Refusal> {
+    Value::new(bytes).map_err(|_| Refusal::TOO_LONG)
+}
+
+/// What a command did, or why not.
+pub type Done = Result<(), Refusal>;
+
+/// An error reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(Cow<'static, str>);
+
+impl Refusal {
+    pub const SYNTAX: Self = Self::of("ERR syntax error");
+    pub const NOT_AN_INTEGER: Self = Self::of("ERR value is not an integer or out of range");
+    pub const OVERFLOW: Self = Self::of("ERR increment or decrement would overflow");
+    pub const NO_AUTH: Self = Self::of("NOAUTH Authentication required.");
+    pub const TOO_LONG: Self = Self::of("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    pub const OUT_OF_MEMORY: Self = Self::of("OOM command not allowed when used memory > 'maxmemory'.");
+    pub const WRONG_PASSWORD: Self =
+        Self::of("WRONGPASS invalid username-password pair or user is disabled.");
+
+    /// An error that is known beforehand.
+    pub const fn of(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    /// An error that says what it is about.
+    pub fn new(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+
+    /// A command with too few arguments, or too many.
+    pub fn arguments(name: &str) -> Self {
+        Self::new(format!("ERR wrong number of arguments for '{name}' command"))
+    }
+
+    /// The reply.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<crate::LimitError> for Refusal {
+    fn from(error: crate::LimitError) -> Self {
+        Self::new(format!("ERR {error}"))
+    }
+}
+
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        Self::new(format!("ERR {error}"))
+    }
+}
+
+impl From<WriteError> for Refusal {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::OutOfMemory => Self::OUT_OF_MEMORY,
+            error => Self::new(format!("ERR {error}")),
+        }
+    }
+}
+
+impl From<IncrementError> for Refusal {
+    fn from(error: IncrementError) -> Self {
+        match error {
+            IncrementError::Write(error) => error.into(),
+            IncrementError::NotANumber => Self::NOT_AN_INTEGER,
+            IncrementError::Overflow => Self::OVERFLOW,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Commands about the server.
+
+use core::fmt::Write;
+
+use super::call::{Call, Done, Refusal, subcommand};
+use super::connection::REDIS_VERSION;
+use super::table::{COMMANDS, Command};
+use crate::resp::parse::BULK_BYTES_MAX;
+use crate::resp::{DATABASES, glob};
+
+/// The subcommands of `COMMAND`.
+pub const COMMAND_SUBCOMMANDS: &[&str] = &["count", "docs", "info", "list"];
+
+/// The subcommands of `CONFIG`.
+pub const CONFIG_SUBCOMMANDS: &[&str] = &["get", "resetstat", "set"];
+
+pub fn command(call: &mut Call<'_>) -> Done {
+    if call.args.len() == 1 {
+        call.reply.array(COMMANDS.len());
+        COMMANDS.iter().for_each(|command| info_of(call, Some(command)));
+        return Ok(());
+    }
+    match subcommand(call, COMMAND_SUBCOMMANDS)? {
+        ("count", 2) => call.reply.count(COMMANDS.len()),
+        ("list", 2) => {
+            call.reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| call.reply.bulk(command.name.as_bytes()));
+        }
+        ("info", count) => {
+            call.reply.array(if count == 2 { COMMANDS.len() } else { count - 2 });
+            named(call).into_iter().for_each(|command| info_of(call, command));
+        }
+        ("docs", _) => {
+            let named: Vec<_> = named(call).into_iter().flatten().collect();
+            call.reply.map(named.len());
+            named.into_iter().for_each(|command| docs_of(call, command));
+        }
+        (name, _) => return Err(Refusal::arguments(&format!("command|{name}"))),
+    }
+    Ok(())
+}
+
+/// The commands that the arguments name; all of them without arguments.
+fn named(call: &Call<'_>) -> Vec<Option<&'static Command>> {
+    if call.args.len() == 2 {
+        return COMMANDS.iter().map(Some).collect();
+    }
+    call.args.from(2).map(|name| call.engine.lookup.find(name)).collect()
+}
+
+fn info_of(call: &mut Call<'_>, command: Option<&Command>) {
+    let reply = &mut *call.reply;
+    let Some(command) = command else { return reply.null_array() };
+    reply.array(10);
+    reply.bulk(command.name.as_bytes());
+    reply.integer(command.arity.into());
+    let flags = command.flags();
+    reply.set(flags.clone().count());
+    flags.for_each(|flag| reply.simple(flag));
+    let (first, last, step) = command.keys;
+    [first, last, step].into_iter().for_each(|number| reply.integer(number.into()));
+    reply.set(1);
+    reply.simple(&format!("@{}", command.group));
+    reply.array(0);
+    reply.array(0);
+    reply.array(command.subcommands.len());
+    for name in command.subcommands {
+        reply.array(1);
+        reply.bulk(format!("{}|{name}", command.name).as_bytes());
+    }
+}
+
+fn docs_of(call: &mut Call<'_>, command: &Command) {
+    let reply = &mut *call.reply;
+    reply.bulk(command.name.as_bytes());
+    reply.map(2);
+    for (key, text) in [("summary", command.summary), ("group", command.group)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+}
+
+pub fn config(call: &mut Call<'_>) -> Done {
+    match subcommand(call, CONFIG_SUBCOMMANDS)? {
+        ("get", 3..) => {
+            let patterns: Vec<_> = call.args.from(2).map(<[u8]>::to_ascii_lowercase).collect();
+            let is_wanted =
+                |name: &str| patterns.iter().any(|pattern| glob::is_match(pattern, name.as_bytes()));
+            let found: Vec<_> = parameters(call).into_iter().filter(|(name, _)| is_wanted(name)).collect();
+            call.reply.map(found.len());
+            for (name, value) in found {
+                call.reply.bulk(name.as_bytes());
+                call.reply.bulk(value.as_bytes());
+            }
+        }
+        ("set", 4..) => {
+            let name = String::from_utf8_lossy(call.args.at(2)).into_owned();
+            return Err(Refusal::new(format!(
+                "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config; \
+                 options of `farcall kv serve` set it"
+            )));
+        }
+        ("resetstat", 2) => call.reply.ok(),
+        (name, _) => return Err(Refusal::arguments(&format!("config|{name}"))),
+    }
+    Ok(())
+}
+
+/// What is configured, in Redis's words.
+fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
+    let memory = call.shard.store().statistics().memory_bytes;
+    vec![
+        ("appendonly", "no".to_owned()),
+        ("databases", DATABASES.to_string()),
+        ("maxclients", call.engine.clients_max.to_string()),
+        ("maxmemory", memory.to_string()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("port", call.engine.port.to_string()),
+        ("proto-max-bulk-len", BULK_BYTES_MAX.to_string()),
+        ("save", String::new()),
+        ("timeout", "0".to_owned()),
+    ]
+}
+
+pub fn info(call: &mut Call<'_>) -> Done {
+    let wanted: Vec<_> = call.args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
+    let everything = wanted.is_empty()
+        || wanted.iter().any(|name| matches!(name.as_slice(), b"all" | b"default" | b"everything"));
+    let mut text = String::new();
+    for (name, section) in SECTIONS {
+        if everything || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes())) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let _never_fails = write!(text, "# {name}\r\n");
+            for (key, value) in section(call) {
+                let _never_fails = write!(text, "{key}:{value}\r\n");
+            }
+        }
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+type Lines = Vec<(String, String)>;
+type Section = (&'static str, fn(&mut Call<'_>) -> Lines);
+
+const SECTIONS: [Section; 7] = [
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("Keyspace", keyspace),
+];
+
+fn lines<const N: usize>(lines: [(&str, String); N]) -> Lines {
+    lines.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+fn server(call: &mut Call<'_>) -> Lines {
+    let uptime = call.engine.started.elapsed().as_secs();
+    lines([
+        ("redis_version", REDIS_VERSION.to_owned()),
+        ("farcall_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("redis_mode", "standalone".to_owned()),
+        ("os", std::env::consts::OS.to_owned()),
+        ("arch_bits", usize::BITS.to_string()),
+        ("multiplexing_api", "epoll".to_owned()),
+        ("process_id", std::process::id().to_string()),
+        ("tcp_port", call.engine.port.to_string()),
+        ("uptime_in_seconds", uptime.to_string()),
+        ("uptime_in_days", (uptime / 86_400).to_string()),
+    ])
+}
+
+fn clients(call: &mut Call<'_>) -> Lines {
+    lines([
+        ("connected_clients", call.engine.clients.count().to_string()),
+        ("maxclients", call.engine.clients_max.to_string()),
+        ("blocked_clients", "0".to_owned()),
+    ])
+}
+
+fn memory(call: &mut Call<'_>) -> Lines {
+    let store = call.shard.store().statistics();
+    lines([
+        ("used_memory", store.used_bytes.to_string()),
+        ("used_memory_dataset", store.live_bytes.to_string()),
+        ("maxmemory", store.memory_bytes.to_string()),
+        ("maxmemory_policy", "noeviction".to_owned()),
+    ])
+}
+
+/// What a table of the store survives: nothing.
+fn persistence(_call: &mut Call<'_>) -> Lines {
+    lines([
+        ("loading", "0".to_owned()),
+        ("rdb_bgsave_in_progress", "0".to_owned()),
+        ("aof_enabled", "0".to_owned()),
+        ("farcall_level", "memory".to_owned()),
+    ])
+}
+
+fn stats(call: &mut Call<'_>) -> Lines {
+    let counters = &call.engine.counters;
+    lines([
+        ("total_connections_received", counters.connected.get().to_string()),
+        ("total_commands_processed", counters.commands.get().to_string()),
+        ("rejected_connections", counters.refused.get().to_string()),
+        ("total_error_replies", counters.errors.get().to_string()),
+    ])
+}
+
+fn replication(_call: &mut Call<'_>) -> Lines {
+    lines([("role", "master".to_owned()), ("connected_slaves", "0".to_owned())])
+}
+
+fn keyspace(_call: &mut Call<'_>) -> Lines {
+    Vec::new()
+}

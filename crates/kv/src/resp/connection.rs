@@ -1,0 +1,111 @@
+//! One client's connection: its socket, what it sent and was not done yet, and what it did not read yet.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::parse::Parser;
+use super::session::Session;
+
+/// Bytes of replies that a client has not read, from which on its commands wait.
+pub const UNREAD_BYTES_MAX: usize = 256 << 10;
+
+/// Memory of requests and replies up to which it is kept for the next ones.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// A client.
+#[derive(Debug)]
+pub struct Connection {
+    pub socket: OwnedFd,
+    pub session: Session,
+    /// Bytes that came and are not done: the start of a request, or what waits for earlier replies to be
+    /// read.
+    pub input: Vec<u8>,
+    /// How far the first request in `input` is understood.
+    pub parser: Parser,
+    /// Replies that the socket did not take yet, from `sent` on.
+    pub output: Vec<u8>,
+    sent: usize,
+    /// What the loop watches the socket for.
+    pub watched: EventFlags,
+    /// Nothing follows what is in `output`.
+    pub is_closing: bool,
+}
+
+impl Connection {
+    /// A client that has just connected.
+    pub fn new(socket: OwnedFd, session: Session) -> Self {
+        Self {
+            socket,
+            session,
+            input: Vec::new(),
+            parser: Parser::default(),
+            output: Vec::new(),
+            sent: 0,
+            watched: EventFlags::IN,
+            is_closing: false,
+        }
+    }
+
+    /// Reads what has come, up to the length of `to`; `None` when nothing has. 0 is the end.
+    pub fn read(&self, to: &mut [u8]) -> io::Result<Option<usize>> {
+        match recv(&self.socket, to, RecvFlags::DONTWAIT) {
+            Ok((read, _)) => Ok(Some(read)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends replies, as many as the socket takes.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.output.len() {
+            match send(&self.socket, &self.output[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) => self.sent += sent,
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.sent == self.output.len() {
+            self.sent = 0;
+            self.output.clear();
+        }
+        Ok(())
+    }
+
+    /// Bytes of replies that the socket did not take.
+    pub fn unsent_bytes(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Whether its commands wait until it reads.
+    pub fn is_stalled(&self) -> bool {
+        self.unsent_bytes() > UNREAD_BYTES_MAX
+    }
+
+    /// What the loop is to watch the socket for.
+    pub fn interest(&self) -> EventFlags {
+        let mut interest = EventFlags::empty();
+        if !self.is_closing && !self.is_stalled() {
+            interest |= EventFlags::IN;
+        }
+        if self.unsent_bytes() > 0 {
+            interest |= EventFlags::OUT;
+        }
+        interest
+    }
+
+    /// Gives memory back that a quiet client does not need.
+    pub fn trim(&mut self) {
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        } else if self.input.capacity() > KEPT_BYTES_MAX && self.input.len() < self.input.capacity() / 4 {
+            self.input.shrink_to_fit();
+        }
+        if self.output.is_empty() {
+            self.output = Vec::new();
+        }
+    }
+}

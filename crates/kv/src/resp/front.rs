@@ -1,0 +1,342 @@
+//! The loop that serves Redis clients, on a thread of its own.
+//!
+//! A turn has three parts: what has come is read, from all sockets that have something; then the shard is
+//! taken, once, and the commands run; then replies are sent. So the shard is not held during a system call,
+//! and a client that pipelines gets all replies of a turn at once. Nothing waits for a single client: one
+//! that does not read has its commands left in its socket, where the kernel slows it down.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::MutexGuard;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+use super::clients::Handle;
+use super::command::Engine;
+use super::listener::{ListenError, Listener, Place};
+use super::parse::{LIMITS, Parser, STRANGER};
+use super::reply::Reply;
+use super::session::Session;
+use super::{Options, unix_ms};
+use crate::{Shard, SharedShard};
+
+/// Events taken at a time.
+const EVENTS: usize = 256;
+
+/// Bytes that a turn reads from all clients together.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Bytes that a turn reads from one client, unless it waits for something long.
+const READ_BYTES: usize = 64 << 10;
+
+/// The most that is read at a time of something long.
+const LONG_READ_BYTES: usize = 1 << 20;
+
+/// Memory for replies that is kept for other clients.
+const SPARE_BUFFERS: usize = 256;
+
+/// The longest of it.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+/// Clients that are accepted in a turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// While nothing happens, the loop looks after the shard this often.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The token of what stops the loop; listeners count from 1, and clients have the upper bit.
+const STOP: u64 = 0;
+const CLIENT: u64 = 1 << 63;
+
+/// A front: listeners, their clients, and the shard that they use.
+#[derive(Debug)]
+pub struct Front {
+    epoll: OwnedFd,
+    stop: Arc<OwnedFd>,
+    listeners: Vec<Listener>,
+    engine: Engine,
+    shared: Arc<SharedShard>,
+    options: Options,
+    /// What was read in this turn.
+    arena: Vec<u8>,
+    ready: Vec<Ready>,
+    parser: Parser,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A client that has something to do, and where in the arena what it sent lies.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    client: Handle,
+    start: usize,
+    end: usize,
+}
+
+/// Stops a front when dropped.
+#[derive(Debug)]
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        // A full counter wakes as well.
+        let _woken = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Front {
+    /// Listens at all places.
+    pub fn bind(places: &[Place], options: Options, shared: Arc<SharedShard>) -> Result<Self, ListenError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(io::Error::from)?;
+        watch(&epoll, &stop, STOP)?;
+        let listeners = places
+            .iter()
+            .map(|place| Listener::bind(place, options.is_for_all))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (listener, number) in listeners.iter().zip(STOP + 1..) {
+            watch(&epoll, listener, number)?;
+        }
+        let engine = Engine::new(&options, &listeners, &mut shared.lock());
+        Ok(Self {
+            epoll,
+            stop: Arc::new(stop),
+            listeners,
+            engine,
+            shared,
+            options,
+            arena: vec![0; TURN_BYTES],
+            ready: Vec::new(),
+            parser: Parser::default(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> Vec<String> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// What stops the loop.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// Serves until it is stopped.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut has_more = false;
+        loop {
+            let timeout = if has_more { Duration::ZERO } else { QUIET };
+            let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.engine.begin_turn(unix_ms());
+            let mut at = 0;
+            for event in &events {
+                let (flags, token) = (event.flags, event.data.u64());
+                match token {
+                    STOP => return Ok(()),
+                    token if token & CLIENT != 0 => {
+                        self.attend(Handle::from_bits(token & !CLIENT), flags, &mut at)
+                    }
+                    number => self.accept((number - 1) as usize),
+                }
+            }
+            has_more = self.execute();
+            self.flush();
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let listener = &self.listeners[listener];
+            // Also when there are no descriptors left: the client waits until others leave.
+            let Ok((socket, address)) = listener.accept() else { return };
+            if self.engine.clients.count() >= self.options.clients_max {
+                self.engine.counters.refused.increment();
+                let refusal = b"-ERR max number of clients reached\r\n";
+                let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+                let _client_gone = rustix::net::send(&socket, refusal, flags);
+                continue;
+            }
+            let (is_known, now_ms) = (self.options.password.is_none(), self.engine.now_ms());
+            let client = self.engine.clients.insert(socket, |id| Session::new(id, address, is_known, now_ms));
+            let Some(connection) = self.engine.clients.get(client) else { continue };
+            if watch(&self.epoll, &connection.socket, CLIENT | client.to_bits()).is_err() {
+                self.engine.clients.remove(client);
+                continue;
+            }
+            self.engine.counters.connected.increment();
+        }
+    }
+
+    /// Reads what a client sent, to the arena from `at` on.
+    fn attend(&mut self, client: Handle, flags: EventFlags, at: &mut usize) {
+        let Some(connection) = self.engine.clients.get(client) else { return };
+        let mut is_lost = false;
+        if flags.contains(EventFlags::OUT) {
+            is_lost = connection.flush().is_err();
+        }
+        let mut ready = Ready { client, start: *at, end: *at };
+        if !is_lost && connection.interest().contains(EventFlags::IN) && *at < self.arena.len() {
+            let long = connection.parser.wanted().saturating_sub(connection.input.len());
+            let read = if long > READ_BYTES {
+                read_long(connection, long.min(LONG_READ_BYTES))
+            } else {
+                let most = self.arena.len().min(*at + READ_BYTES);
+                let read = connection.read(&mut self.arena[*at..most]);
+                if let Ok(Some(bytes)) = read {
+                    ready.end += bytes;
+                    // Each client's bytes begin at a line of their own.
+                    *at = ready.end.next_multiple_of(64).min(self.arena.len());
+                }
+                read
+            };
+            is_lost = matches!(read, Ok(Some(0)) | Err(_));
+        }
+        if is_lost || flags.intersects(EventFlags::ERR) {
+            return self.close(client);
+        }
+        self.ready.push(ready);
+    }
+
+    fn close(&mut self, client: Handle) {
+        if let Some(connection) = self.engine.clients.remove(client) {
+            self.engine.forget(client, &connection.session);
+            self.engine.counters.disconnected.increment();
+        }
+    }
+
+    /// Runs what has come; says whether the shard has something left to do by itself.
+    fn execute(&mut self) -> bool {
+        let Self { engine, shared, arena, ready, parser, spare, .. } = self;
+        let mut guard = shared.lock();
+        engine.prepare(&mut guard);
+        for &Ready { client, start, end } in ready.iter() {
+            let Some(mut connection) = engine.clients.take(client) else { continue };
+            if connection.output.capacity() == 0 {
+                connection.output = spare.pop().unwrap_or_default();
+            }
+            let input = core::mem::take(&mut connection.input);
+            if input.is_empty() {
+                let bytes = &arena[start..end];
+                let done;
+                (guard, done) = run(engine, &mut connection, parser, bytes, (shared, guard));
+                connection.input = input;
+                connection.input.extend_from_slice(&bytes[done..]);
+                if parser.has_begun() {
+                    connection.parser = core::mem::take(parser);
+                }
+            } else {
+                let mut input = input;
+                input.extend_from_slice(&arena[start..end]);
+                let mut own = core::mem::take(&mut connection.parser);
+                let done;
+                (guard, done) = run(engine, &mut connection, &mut own, &input, (shared, guard));
+                input.drain(..done);
+                connection.input = input;
+                connection.parser = own;
+            }
+            engine.clients.put_back(client, connection);
+            engine.touched.push(client);
+        }
+        ready.clear();
+        engine.keep_up(&mut guard)
+    }
+
+    /// Sends replies, and sees to what the loop waits for.
+    fn flush(&mut self) {
+        let mut touched = core::mem::take(&mut self.engine.touched);
+        for client in touched.drain(..) {
+            let Some(connection) = self.engine.clients.get(client) else { continue };
+            let is_lost = connection.flush().is_err();
+            if is_lost || connection.is_closing && connection.unsent_bytes() == 0 {
+                self.close(client);
+                continue;
+            }
+            if connection.unsent_bytes() == 0 {
+                let buffer = core::mem::take(&mut connection.output);
+                if self.spare.len() < SPARE_BUFFERS && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+                    self.spare.push(buffer);
+                }
+            }
+            connection.trim();
+            let interest = connection.interest();
+            if interest != connection.watched {
+                connection.watched = interest;
+                let token = EventData::new_u64(CLIENT | client.to_bits());
+                if epoll::modify(&self.epoll, &connection.socket, token, interest).is_err() {
+                    self.close(client);
+                }
+            }
+        }
+        self.engine.touched = touched;
+    }
+}
+
+fn watch(epoll: &OwnedFd, what: impl AsFd, token: u64) -> io::Result<()> {
+    Ok(epoll::add(epoll, what, EventData::new_u64(token), EventFlags::IN)?)
+}
+
+/// Reads the next part of something long to where the rest of it is.
+fn read_long(connection: &mut super::connection::Connection, bytes: usize) -> io::Result<Option<usize>> {
+    let mut input = core::mem::take(&mut connection.input);
+    let before = input.len();
+    input.resize(before + bytes, 0);
+    let read = connection.read(&mut input[before..]);
+    input.truncate(before + read.as_ref().map_or(0, |read| read.unwrap_or(0)));
+    connection.input = input;
+    read
+}
+
+/// Runs the requests of a client that are whole, until it has too many replies to read. Gives how many bytes
+/// are done. Between two requests it makes way for the daemon.
+fn run<'s>(
+    engine: &mut Engine,
+    connection: &mut super::connection::Connection,
+    parser: &mut Parser,
+    bytes: &[u8],
+    (shared, mut guard): (&'s SharedShard, MutexGuard<'s, Shard>),
+) -> (MutexGuard<'s, Shard>, usize) {
+    let mut done = 0;
+    let protocol = connection.session.protocol;
+    let unsent = connection.unsent_bytes();
+    let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
+    let start = reply.len();
+    while done < bytes.len()
+        && !connection.is_closing
+        && unsent + (reply.len() - start) <= super::connection::UNREAD_BYTES_MAX
+    {
+        let limits = if connection.session.is_known { LIMITS } else { STRANGER };
+        match parser.parse(&bytes[done..], limits) {
+            Ok(None) => break,
+            Ok(Some(length)) => {
+                let args = parser.args(&bytes[done..done + length]);
+                if !args.is_empty() {
+                    guard = shared.make_way(guard);
+                    engine.execute(args, &mut connection.session, &mut reply, &mut guard);
+                    connection.is_closing = connection.session.ends;
+                }
+                parser.reset();
+                done += length;
+            }
+            Err(error) => {
+                engine.counters.malformed.increment();
+                reply.error(&format!("ERR Protocol error: {error}"));
+                connection.is_closing = true;
+            }
+        }
+    }
+    if connection.is_closing {
+        parser.reset();
+        done = bytes.len();
+    }
+    connection.output = reply.into_bytes();
+    (guard, done)
+}

@@ -1,0 +1,239 @@
+//! Where Redis clients connect: an address of TCP, or the path of a Unix socket.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, socket_with, sockopt,
+};
+
+/// A place to listen at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A host and a port.
+    Tcp(String),
+    /// The path of a socket.
+    Unix(PathBuf),
+}
+
+/// Why a text names no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is neither HOST:PORT, such as 127.0.0.1:6379, nor the path of a socket, which has a `/`")]
+pub struct NoPlace(String);
+
+impl core::str::FromStr for Place {
+    type Err = NoPlace;
+
+    /// What has a slash is a path, with or without `unix:` in front.
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
+            return Ok(Self::Unix(path.into()));
+        }
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+        match port.and_then(|port| port.parse::<u16>().ok()) {
+            Some(_) => Ok(Self::Tcp(text.to_owned())),
+            None => Err(NoPlace(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Why nobody can connect.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Choose another address or path.
+    #[error("cannot listen at {place}: {reason}")]
+    Bind {
+        /// Where.
+        place: Place,
+        /// What the system says.
+        reason: io::Error,
+    },
+    /// Remove the file, or choose another path.
+    #[error("cannot listen at {place}: the file there is no socket")]
+    NoSocket {
+        /// Where.
+        place: Place,
+    },
+    /// Another process listens there: end it, or choose another path.
+    #[error("cannot listen at {place}: another process does")]
+    Taken {
+        /// Where.
+        place: Place,
+    },
+    /// The system has too few descriptors.
+    #[error("cannot wait for clients: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A socket that accepts clients.
+#[derive(Debug)]
+pub enum Listener {
+    /// Over TCP.
+    Tcp(TcpListener),
+    /// Over a Unix socket, whose file is removed in the end.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Listens at a place. A socket that a process left behind, and at which nobody listens, is replaced.
+    /// Unless it `is_for_all`, only the user of this process can connect to a Unix socket.
+    pub fn bind(place: &Place, is_for_all: bool) -> Result<Self, ListenError> {
+        let failed = |reason| ListenError::Bind { place: place.clone(), reason };
+        match place {
+            Place::Tcp(address) => {
+                let addresses = address.to_socket_addrs().map_err(failed)?;
+                let listener = bind_tcp(addresses).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Ok(Self::Tcp(listener))
+            }
+            Place::Unix(path) => {
+                match fs::symlink_metadata(path) {
+                    Ok(file) if !file.file_type().is_socket() => {
+                        return Err(ListenError::NoSocket { place: place.clone() });
+                    }
+                    Ok(_) if UnixStream::connect(path).is_ok() => {
+                        return Err(ListenError::Taken { place: place.clone() });
+                    }
+                    Ok(_) => fs::remove_file(path).map_err(failed)?,
+                    Err(_) => {}
+                }
+                let listener = bind_unix(path, is_for_all).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Ok(Self::Unix(listener, path.clone()))
+            }
+        }
+    }
+
+    /// Where clients connect: the address with its port, also when any was asked for, or the path.
+    pub fn address(&self) -> String {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| String::new(), |at| at.to_string()),
+            Self::Unix(_, path) => path.display().to_string(),
+        }
+    }
+
+    /// A client that has connected, with its address.
+    pub fn accept(&self) -> io::Result<(OwnedFd, String)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match self {
+            Self::Tcp(listener) => {
+                let socket = accept_with(listener, flags)?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                // A peer whose machine is gone says nothing any more.
+                sockopt::set_socket_keepalive(&socket, true)?;
+                let peer = rustix::net::getpeername(&socket)?;
+                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                Ok((socket, peer.map_or_else(|| "?:0".to_owned(), |peer| peer.to_string())))
+            }
+            Self::Unix(listener, path) => {
+                let socket = accept_with(listener, flags)?;
+                Ok((socket, format!("{}:0", path.display())))
+            }
+        }
+    }
+
+    /// Whether clients come over TCP.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+}
+
+/// Clients that connect at once and are not accepted yet.
+const BACKLOG: i32 = 1024;
+
+fn bind_tcp(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpListener> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        let bound = (|| -> io::Result<TcpListener> {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            rustix::net::bind(&socket, &address)?;
+            rustix::net::listen(&socket, BACKLOG)?;
+            Ok(socket.into())
+        })();
+        match bound {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn bind_unix(path: &Path, is_for_all: bool) -> io::Result<UnixListener> {
+    let mode = if is_for_all { Mode::from_raw_mode(0o777) } else { Mode::RWXU };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The file has the socket's mode from its first moment on.
+    fchmod(&socket, mode)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Somebody else may have removed it.
+            let _gone = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart() {
+        let place = |text: &str| text.parse::<Place>();
+        assert_eq!(place("127.0.0.1:6379"), Ok(Place::Tcp("127.0.0.1:6379".to_owned())));
+        assert_eq!(place("[::1]:0"), Ok(Place::Tcp("[::1]:0".to_owned())));
+        assert_eq!(place("./a.sock"), Ok(Place::Unix("./a.sock".into())));
+        assert_eq!(place("unix:a.sock"), Ok(Place::Unix("a.sock".into())));
+        for text in ["", "a", ":1", "a:", "a:65536"] {
+            assert!(place(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+        let folder = std::env::temp_dir().join(format!("fc-resp-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("left.sock");
+        let place = Place::Unix(path.clone());
+        drop(UnixListener::bind(&path).expect("the first"));
+        let listener = Listener::bind(&place, false).expect("nobody listens there");
+        assert!(matches!(Listener::bind(&place, false), Err(ListenError::Taken { .. })));
+        drop(listener);
+        assert!(!path.exists());
+        fs::write(&path, "text").expect("a file");
+        assert!(matches!(Listener::bind(&place, false), Err(ListenError::NoSocket { .. })));
+        fs::remove_dir_all(&folder).expect("the test's own");
+    }
+}

@@ -1,0 +1,46 @@
+//! The Redis protocol in front of a shard: RESP2 and RESP3, over TCP and Unix sockets.
+//!
+//! A [`Front`] is a thread with sockets. It takes requests apart, runs them on the shard of this process,
+//! which it shares with the daemon, and sends the replies. Database 0 is the table `default`,
+//! number n the table `dbn`, so that what one client writes through a slot another one reads through a
+//! socket.
+
+mod clients;
+mod command;
+mod connection;
+mod front;
+mod glob;
+mod listener;
+mod parse;
+mod reply;
+mod session;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use front::{Front, Stopper};
+pub use listener::{ListenError, NoPlace, Place};
+
+/// How many databases a client can select.
+pub const DATABASES: usize = 16;
+
+/// How a front serves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What clients must say first, if anything.
+    pub password: Option<String>,
+    /// Clients at a time.
+    pub clients_max: usize,
+    /// Whether every user of this machine may connect to Unix sockets.
+    pub is_for_all: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { password: None, clients_max: 10_000, is_for_all: false }
+    }
+}
+
+/// Milliseconds since 1970; 0 before.
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,485 @@
+//! Requests, taken apart as they arrive.
+//!
+//! A request is an array of bulk strings, or a line (an *inline command*). Bytes may come in pieces of any
+//! length: what was understood of a request is kept, so that none is read twice. Nothing is reserved because
+//! a client says that something long will come.
+
+use core::ops::Range;
+
+/// The most arguments of a request, its name included.
+pub const ARGUMENTS_MAX: usize = 1 << 20;
+
+/// The longest argument, in bytes.
+pub const BULK_BYTES_MAX: usize = 512 << 20;
+
+/// The longest line: an inline command, or a length.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// The same for a client that has not said the password yet.
+pub const STRANGER: Limits = Limits { arguments: 10, bulk_bytes: 16 << 10 };
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Arguments of a request.
+    pub arguments: usize,
+    /// Bytes of an argument.
+    pub bulk_bytes: usize,
+}
+
+/// What every client may send.
+pub const LIMITS: Limits = Limits { arguments: ARGUMENTS_MAX, bulk_bytes: BULK_BYTES_MAX };
+
+/// Why bytes are no request. The connection has no further use: where the next one begins is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// A line without an end.
+    #[error("too big inline request")]
+    LongLine,
+    /// The count of arguments has no end.
+    #[error("too big mbulk count string")]
+    LongCount,
+    /// The length of an argument has no end.
+    #[error("too big bulk count string")]
+    LongLength,
+    /// The count of arguments is none, or too many.
+    #[error("invalid multibulk length")]
+    Count,
+    /// The length of an argument is none, or too long.
+    #[error("invalid bulk length")]
+    Length,
+    /// The client must say the password first.
+    #[error("unauthenticated multibulk length")]
+    StrangerCount,
+    /// The client must say the password first.
+    #[error("unauthenticated bulk length")]
+    StrangerLength,
+    /// An argument does not begin as one.
+    #[error("expected '$', got '{}'", printable(*.0))]
+    NoBulk(u8),
+    /// A quoted word has no end, or something follows it at once.
+    #[error("unbalanced quotes in request")]
+    Quotes,
+}
+
+fn printable(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '?' }
+}
+
+/// The arguments of a request; the first is the command's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    bytes: &'a [u8],
+    ranges: &'a [Range<usize>],
+}
+
+impl<'a> Args<'a> {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn at(&self, number: usize) -> &'a [u8] {
+        &self.bytes[self.ranges[number].clone()]
+    }
+
+    /// One of them, if there are that many.
+    #[inline]
+    pub fn get(&self, number: usize) -> Option<&'a [u8]> {
+        self.ranges.get(number).map(|range| &self.bytes[range.clone()])
+    }
+
+    /// All of them from one on.
+    pub fn from(&self, number: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let bytes = self.bytes;
+        self.ranges[number.min(self.ranges.len())..].iter().map(move |range| &bytes[range.clone()])
+    }
+}
+
+/// What is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Stage {
+    /// The first line of a request.
+    #[default]
+    Start,
+    /// The length of the next argument, of this many.
+    Length(usize),
+    /// An argument of this length, of this many.
+    Bulk { left: usize, bytes: usize },
+}
+
+/// What was understood of a request whose end has not come.
+#[derive(Debug, Default)]
+pub struct Parser {
+    stage: Stage,
+    /// Bytes of the request that were understood.
+    at: usize,
+    ranges: Vec<Range<usize>>,
+    /// The words of an inline command, without their quotes.
+    words: Vec<u8>,
+    is_inline: bool,
+}
+
+impl Parser {
+    /// Goes on with a request that starts at the first of `bytes`; its bytes up to where the last call ended
+    /// must be the same. Gives how long it is, once all of it is there.
+    #[inline]
+    pub fn parse(&mut self, bytes: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
+        loop {
+            let done = match self.stage {
+                Stage::Start if bytes.is_empty() => return Ok(None),
+                Stage::Start if bytes[0] != b'*' => return self.parse_inline(bytes),
+                Stage::Start => self.parse_count(bytes, limits)?,
+                Stage::Length(left) => self.parse_length(bytes, left, limits)?,
+                Stage::Bulk { left, bytes: length } => self.parse_bulk(bytes, left, length),
+            };
+            match done {
+                Step::Next => {}
+                Step::Incomplete => return Ok(None),
+                Step::Complete => return Ok(Some(self.at)),
+            }
+        }
+    }
+
+    /// The arguments of the request that is complete, whose bytes are these.
+    #[inline]
+    pub fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
+        Args { bytes: if self.is_inline { &self.words } else { bytes }, ranges: &self.ranges }
+    }
+
+    /// Forgets the request, for the next one.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.stage = Stage::Start;
+        self.at = 0;
+        self.ranges.clear();
+        self.words.clear();
+        self.is_inline = false;
+        // One request with many arguments is no reason to hold their memory.
+        if self.ranges.capacity() > RANGES_KEPT_MAX {
+            self.ranges = Vec::new();
+        }
+    }
+
+    /// Whether a request has begun.
+    pub fn has_begun(&self) -> bool {
+        self.at > 0
+    }
+
+    /// How many bytes of the request must be there before more of it can be understood, as far as is known.
+    pub fn wanted(&self) -> usize {
+        match self.stage {
+            Stage::Bulk { bytes, .. } => self.at + bytes + 2,
+            _ => self.at + 1,
+        }
+    }
+
+    fn parse_count(&mut self, bytes: &[u8], limits: Limits) -> Result<Step, ProtocolError> {
+        let Some((line, end)) = line_of(bytes, self.at) else {
+            let is_long = bytes.len() - self.at > LINE_BYTES_MAX;
+            return if is_long { Err(ProtocolError::LongCount) } else { Ok(Step::Incomplete) };
+        };
+        let count = integer(&line[1..]).ok_or(ProtocolError::Count)?;
+        self.at = end;
+        if count <= 0 {
+            return Ok(Step::Complete);
+        }
+        let count = usize::try_from(count).map_err(|_| ProtocolError::Count)?;
+        if count > ARGUMENTS_MAX {
+            return Err(ProtocolError::Count);
+        }
+        if count > limits.arguments {
+            return Err(ProtocolError::StrangerCount);
+        }
+        self.stage = Stage::Length(count);
+        Ok(Step::Next)
+    }
+
+    #[inline]
+    fn parse_length(&mut self, bytes: &[u8], left: usize, limits: Limits) -> Result<Step, ProtocolError> {
+        let Some((line, end)) = line_of(bytes, self.at) else {
+            let is_long = bytes.len() - self.at > LINE_BYTES_MAX;
+            return if is_long { Err(ProtocolError::LongLength) } else { Ok(Step::Incomplete) };
+        };
+        let Some((&mark, digits)) = line.split_first() else { return Err(ProtocolError::NoBulk(b'\r')) };
+        if mark != b'$' {
+            return Err(ProtocolError::NoBulk(mark));
+        }
+        let length = integer(digits).and_then(|length| usize::try_from(length).ok());
+        let length = length.filter(|&length| length <= BULK_BYTES_MAX).ok_or(ProtocolError::Length)?;
+        if length > limits.bulk_bytes {
+            return Err(ProtocolError::StrangerLength);
+        }
+        self.at = end;
+        self.stage = Stage::Bulk { left, bytes: length };
+        Ok(Step::Next)
+    }
+
+    #[inline]
+    fn parse_bulk(&mut self, bytes: &[u8], left: usize, length: usize) -> Step {
+        if bytes.len() < self.at + length + 2 {
+            return Step::Incomplete;
+        }
+        self.ranges.push(self.at..self.at + length);
+        self.at += length + 2;
+        if left == 1 {
+            return Step::Complete;
+        }
+        self.stage = Stage::Length(left - 1);
+        Step::Next
+    }
+
+    fn parse_inline(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        let looked_at = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
+        let Some(end) = looked_at.iter().position(|&byte| byte == b'\n') else {
+            if bytes.len() > LINE_BYTES_MAX {
+                return Err(ProtocolError::LongLine);
+            }
+            return Ok(None);
+        };
+        let line = &bytes[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.is_inline = true;
+        split_words(line, &mut self.words, &mut self.ranges)?;
+        self.at = end + 1;
+        Ok(Some(self.at))
+    }
+}
+
+/// Ranges that a parser keeps for its next request.
+const RANGES_KEPT_MAX: usize = 256;
+
+enum Step {
+    Next,
+    Incomplete,
+    Complete,
+}
+
+/// The line from a place on, without its end, and the place behind it.
+#[inline]
+fn line_of(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let rest = &bytes[at..];
+    let looked_at = &rest[..rest.len().min(LINE_BYTES_MAX)];
+    let end = looked_at.iter().position(|&byte| byte == b'\r')?;
+    // The byte behind the carriage return must be there; it is a line feed, whatever it is.
+    (rest.len() > end + 1).then(|| (&rest[..end], at + end + 2))
+}
+
+/// A number as the protocol writes it: a sign, and digits without zeros in front.
+#[inline]
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        _ => (false, text),
+    };
+    match digits {
+        [b'0'] if !is_negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut number: u64 = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + u64::from(digit - b'0');
+    }
+    match is_negative {
+        false => i64::try_from(number).ok(),
+        true if number == 1 << 63 => Some(i64::MIN),
+        true => i64::try_from(number).ok().map(|number| -number),
+    }
+}
+
+/// Splits a line into words. Those in double quotes may have escapes, those in single quotes only `\'`.
+fn split_words(
+    line: &[u8],
+    words: &mut Vec<u8>,
+    ranges: &mut Vec<Range<usize>>,
+) -> Result<(), ProtocolError> {
+    let mut rest = line;
+    loop {
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        rest = &rest[blanks..];
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let start = words.len();
+        rest = take_word(rest, words)?;
+        ranges.push(start..words.len());
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b || byte == 0
+}
+
+/// Appends a word; gives what follows it.
+fn take_word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
+    while let Some((&byte, behind)) = rest.split_first() {
+        if is_blank(byte) {
+            break;
+        }
+        rest = match byte {
+            b'"' => return take_quoted(behind, words, byte),
+            b'\'' => return take_quoted(behind, words, byte),
+            _ => {
+                words.push(byte);
+                behind
+            }
+        };
+    }
+    Ok(rest)
+}
+
+fn take_quoted<'a>(mut rest: &'a [u8], words: &mut Vec<u8>, quote: u8) -> Result<&'a [u8], ProtocolError> {
+    loop {
+        let (byte, behind) = match rest {
+            [] => return Err(ProtocolError::Quotes),
+            [byte, behind @ ..] if *byte == quote => {
+                let ends = behind.first().is_none_or(|byte| is_blank(*byte));
+                return if ends { Ok(behind) } else { Err(ProtocolError::Quotes) };
+            }
+            [b'\\', b'\'', behind @ ..] if quote == b'\'' => (b'\'', behind),
+            [b'\\', b'x', high, low, behind @ ..] if quote == b'"' && is_hex(*high) && is_hex(*low) => {
+                (nibble(*high) << 4 | nibble(*low), behind)
+            }
+            [b'\\', escaped, behind @ ..] if quote == b'"' => (unescaped(*escaped), behind),
+            [byte, behind @ ..] => (*byte, behind),
+        };
+        words.push(byte);
+        rest = behind;
+    }
+}
+
+fn unescaped(escaped: u8) -> u8 {
+    match escaped {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'a' => 0x07,
+        other => other,
+    }
+}
+
+fn is_hex(byte: u8) -> bool {
+    byte.is_ascii_hexdigit()
+}
+
+fn nibble(byte: u8) -> u8 {
+    char::from(byte).to_digit(16).map_or(0, |digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Whole = (usize, Vec<Vec<u8>>);
+
+    fn all(bytes: &[u8]) -> Result<Option<Whole>, ProtocolError> {
+        let mut parser = Parser::default();
+        let length = parser.parse(bytes, LIMITS)?;
+        Ok(length.map(|length| (length, parser.args(bytes).from(0).map(<[u8]>::to_vec).collect())))
+    }
+
+    fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+        all(line).map(|done| done.expect("a whole line").1)
+    }
+
+    #[test]
+    fn a_request_is_understood_in_pieces_of_any_length() {
+        let request = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nv\r\n12\r\n";
+        let args = vec![b"SET".to_vec(), b"k".to_vec(), b"v\r\n12".to_vec()];
+        assert_eq!(all(request), Ok(Some((request.len(), args.clone()))));
+        let mut parser = Parser::default();
+        for length in 0..request.len() {
+            assert_eq!(parser.parse(&request[..length], LIMITS), Ok(None), "{length} bytes");
+            assert!(parser.wanted() > length);
+        }
+        assert_eq!(parser.parse(request, LIMITS), Ok(Some(request.len())));
+        assert!(parser.args(request).from(0).eq(args.iter().map(Vec::as_slice)));
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_apart() {
+        for (bytes, error) in [
+            (&b"*x\r\n"[..], ProtocolError::Count),
+            (b"*1048577\r\n", ProtocolError::Count),
+            (b"*9223372036854775808\r\n", ProtocolError::Count),
+            (b"*1\r\n$-1\r\n", ProtocolError::Length),
+            (b"*1\r\n$9223372036854775807\r\n", ProtocolError::Length),
+            (b"*1\r\n$9223372036854775808\r\n", ProtocolError::Length),
+            (b"*1\r\n$536870913\r\n", ProtocolError::Length),
+            (b"*1\r\nfoo\r\n", ProtocolError::NoBulk(b'f')),
+            (b"*1\r\n\r\n", ProtocolError::NoBulk(b'\r')),
+        ] {
+            assert_eq!(all(bytes), Err(error), "{}", bytes.escape_ascii());
+        }
+        let long = [b'1'; LINE_BYTES_MAX + 1];
+        assert_eq!(all(&long), Err(ProtocolError::LongLine));
+        assert_eq!(all(&[&b"*"[..], &long].concat()), Err(ProtocolError::LongCount));
+        assert_eq!(all(&[&b"*1\r\n$"[..], &long].concat()), Err(ProtocolError::LongLength));
+    }
+
+    #[test]
+    fn requests_without_arguments_are_passed_over() {
+        for bytes in [&b"*0\r\n"[..], b"*-1\r\n", b"\r\n", b"\n", b"  \r\n"] {
+            assert_eq!(all(bytes), Ok(Some((bytes.len(), vec![]))));
+        }
+    }
+
+    #[test]
+    fn lines_are_split_into_words() {
+        let two = vec![b"set".to_vec(), b"a b".to_vec()];
+        assert_eq!(words(b"set 'a b'\r\n"), Ok(two.clone()));
+        assert_eq!(words(b"  set   \"a b\"  \n"), Ok(two));
+        assert_eq!(words(b"\"\\x41\\n\\\"\" 'it\\'s' \"\"\n"), {
+            Ok(vec![b"A\n\"".to_vec(), b"it's".to_vec(), b"".to_vec()])
+        });
+        for line in [&b"\"a\n"[..], b"'a\n", b"\"a\"b\n"] {
+            assert_eq!(words(line), Err(ProtocolError::Quotes));
+        }
+    }
+
+    #[test]
+    fn strangers_may_send_little() {
+        let mut parser = Parser::default();
+        assert_eq!(parser.parse(b"*11\r\n", STRANGER), Err(ProtocolError::StrangerCount));
+        parser.reset();
+        assert_eq!(parser.parse(b"*1\r\n$16385\r\n", STRANGER), Err(ProtocolError::StrangerLength));
+    }
+
+    #[test]
+    fn numbers_have_one_form() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("+1", None),
+            ("01", None),
+            ("-0", None),
+            ("", None),
+            ("-", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(integer(text.as_bytes()), number, "{text}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Replies, in the version of the protocol that the client chose.
+
+/// The version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// What clients speak unless they say otherwise.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`.
+    Resp3,
+}
+
+/// Replies that are put together for one client.
+#[derive(Debug, Default)]
+pub struct Reply {
+    bytes: Vec<u8>,
+    /// How the client wants them.
+    pub protocol: Protocol,
+}
+
+impl Reply {
+    /// Replies in this memory.
+    pub fn new(bytes: Vec<u8>, protocol: Protocol) -> Self {
+        Self { bytes, protocol }
+    }
+
+    /// The memory with it.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How long it is.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Removes what was put behind a length.
+    pub fn truncate(&mut self, bytes: usize) {
+        self.bytes.truncate(bytes);
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.bytes.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A short text.
+    pub fn simple(&mut self, text: &str) {
+        self.bytes.push(b'+');
+        self.line(text.as_bytes());
+    }
+
+    /// An error: a word in capitals and a sentence.
+    pub fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        // A line end within it would be taken for its end.
+        self.bytes.extend(text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// A number.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        self.bytes.push(b':');
+        push_integer(&mut self.bytes, number);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// A count.
+    #[inline]
+    pub fn count(&mut self, count: usize) {
+        self.integer(count as i64);
+    }
+
+    /// A string of bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.header(b'$', bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// A string of this many bytes that `fill` writes.
+    pub fn bulk_filled(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        self.header(b'$', bytes);
+        let start = self.bytes.len();
+        self.bytes.resize(start + bytes, 0);
+        fill(&mut self.bytes[start..]);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// No string.
+    #[inline]
+    pub fn null(&mut self) {
+        self.bytes.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No array.
+    pub fn null_array(&mut self) {
+        self.bytes.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// An array; its elements follow.
+    #[inline]
+    pub fn array(&mut self, elements: usize) {
+        self.header(b'*', elements);
+    }
+
+    /// A map; its keys and values follow, one after the other.
+    pub fn map(&mut self, pairs: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', 2 * pairs),
+            Protocol::Resp3 => self.header(b'%', pairs),
+        }
+    }
+
+    /// A set; its elements follow.
+    pub fn set(&mut self, elements: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, elements);
+    }
+
+    /// A text for people.
+    pub fn verbatim(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() + 4);
+                self.bytes.extend_from_slice(b"txt:");
+                self.line(text.as_bytes());
+            }
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, mark: u8, count: usize) {
+        self.bytes.push(mark);
+        push_integer(&mut self.bytes, count as i64);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn line(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends a number in decimal digits.
+#[inline]
+pub fn push_integer(to: &mut Vec<u8>, number: i64) {
+    if let 0..=9 = number {
+        return to.push(b'0' + number as u8);
+    }
+    let (mut digits, mut at) = ([0; 20], 20);
+    let mut rest = number.unsigned_abs();
+    while rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    if number < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    to.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(protocol: Protocol, put: impl FnOnce(&mut Reply)) -> String {
+        let mut reply = Reply { protocol, ..Reply::default() };
+        put(&mut reply);
+        String::from_utf8(reply.bytes).expect("text")
+    }
+
+    #[test]
+    fn both_versions_write_what_they_have_for_it() {
+        for (write, resp2, resp3) in [
+            ((|reply| reply.null()) as fn(&mut Reply), "$-1\r\n", "_\r\n"),
+            (|reply| reply.null_array(), "*-1\r\n", "_\r\n"),
+            (|reply| reply.map(2), "*4\r\n", "%2\r\n"),
+            (|reply| reply.set(2), "*2\r\n", "~2\r\n"),
+            (|reply| reply.verbatim("ab"), "$2\r\nab\r\n", "=6\r\ntxt:ab\r\n"),
+            (|reply| reply.bulk(b""), "$0\r\n\r\n", "$0\r\n\r\n"),
+            (|reply| reply.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+        ] {
+            assert_eq!(put(Protocol::Resp2, write), resp2);
+            assert_eq!(put(Protocol::Resp3, write), resp3);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for number in [0, 9, 10, -1, i64::MAX, i64::MIN] {
+            let mut to = Vec::new();
+            push_integer(&mut to, number);
+            assert_eq!(to, number.to_string().as_bytes());
+        }
+    }
+}

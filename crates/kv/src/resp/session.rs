@@ -1,0 +1,77 @@
+//! What is remembered of a client between its commands.
+
+use super::reply::{Protocol, Reply};
+
+/// Which of its commands a client wants replies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Replies {
+    /// All of them.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but that of this command and of the next one.
+    SkipNext,
+}
+
+/// A client's state.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number; no other client of this process ever has it.
+    pub id: u64,
+    /// Where it connects from.
+    pub address: String,
+    /// The database that it uses.
+    pub database: usize,
+    /// The version of the protocol that it speaks.
+    pub protocol: Protocol,
+    /// The name that it gave itself.
+    pub name: Vec<u8>,
+    /// The library that it uses, as it says, and its version.
+    pub library: [Vec<u8>; 2],
+    /// Whether it has said the password, or need not.
+    pub is_known: bool,
+    /// Which replies it wants.
+    pub replies: Replies,
+    /// The connection ends after the reply.
+    pub ends: bool,
+    /// When it connected, and when its last command came, in milliseconds of the front's clock.
+    pub since_ms: u64,
+    pub last_ms: u64,
+    /// The command that it sent last.
+    pub last_command: &'static str,
+}
+
+impl Session {
+    /// A client that has just connected.
+    pub fn new(id: u64, address: String, is_known: bool, now_ms: u64) -> Self {
+        Self {
+            id,
+            address,
+            database: 0,
+            protocol: Protocol::default(),
+            name: Vec::new(),
+            library: [Vec::new(), Vec::new()],
+            is_known,
+            replies: Replies::default(),
+            ends: false,
+            since_ms: now_ms,
+            last_ms: now_ms,
+            last_command: "NULL",
+        }
+    }
+
+    /// Removes the reply to a command, from `start` on, that is not wanted, after that command ran; `before`
+    /// it replies were wanted so.
+    pub fn silence(&mut self, before: Replies, reply: &mut Reply, start: usize) {
+        match (before, self.replies) {
+            // The command that asked for it says so itself.
+            (_, Replies::On) => {}
+            (Replies::SkipNext, _) => {
+                self.replies = Replies::On;
+                reply.truncate(start);
+            }
+            _ => reply.truncate(start),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The Redis protocol of `farcall kv serve`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use farcall_kv::SharedShard;
+use farcall_kv::resp::{Front, ListenError, Options, Place};
+
+use super::access;
+use crate::arguments::kv::KvServe;
+use crate::failure::Failure;
+
+/// The longest password.
+const PASSWORD_BYTES_MAX: usize = 512;
+
+/// Serves Redis clients of a shard on a thread of their own; gives where they connect.
+pub fn start(serve: &KvServe, shared: &Arc<SharedShard>) -> Result<Vec<String>, Failure> {
+    let front = Front::bind(&serve.resp, options(serve)?, Arc::clone(shared));
+    let front = front.map_err(|error| cannot_listen(&error))?;
+    let addresses = front.addresses();
+    let thread = thread::Builder::new().name("farcall-resp".to_owned());
+    let serving = move || {
+        // Without its sockets the daemon goes on: slots and calls do not need them.
+        if let Err(error) = front.run() {
+            eprintln!("farcall: Redis clients are served no longer: {error}");
+        }
+    };
+    thread.spawn(serving).map_err(Failure::run)?;
+    Ok(addresses)
+}
+
+/// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
+/// and stores of several shards: a front has the objects of one.
+pub fn check(serve: &KvServe) -> Result<(), Failure> {
+    if !serve.resp.is_empty() && serve.shards > 1 {
+        return Err(Failure::Usage(format!(
+            "--resp serves the objects of one shard, and --shards {} spreads them; give --shards 1",
+            serve.shards
+        )));
+    }
+    for place in &serve.resp {
+        if let Place::Tcp(address) = place {
+            access::check_address("--resp", address, serve.allow)?;
+        }
+    }
+    Ok(())
+}
+
+fn options(serve: &KvServe) -> Result<Options, Failure> {
+    let password = serve.resp_password_file.as_deref().map(password).transpose()?;
+    let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
+    Ok(Options { password, clients_max: serve.resp_clients as usize, is_for_all })
+}
+
+/// The first line of a file, which must not be empty.
+fn password(path: &Path) -> Result<String, Failure> {
+    let failed = |why: &dyn core::fmt::Display| {
+        Failure::Usage(format!("--resp-password-file {}: {why}", path.display()))
+    };
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    let mut line = String::new();
+    let mut read = BufReader::new(file.take(PASSWORD_BYTES_MAX as u64 + 2));
+    read.read_line(&mut line).map_err(|error| failed(&error))?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    match password.len() {
+        0 => Err(failed(&"its first line is empty")),
+        1..=PASSWORD_BYTES_MAX => Ok(password.to_owned()),
+        _ => Err(failed(&format!("its first line is longer than {PASSWORD_BYTES_MAX} bytes"))),
+    }
+}
+
+fn cannot_listen(error: &ListenError) -> Failure {
+    Failure::Run(format!("--resp: {error}"))
+}
