@@ -2,11 +2,12 @@
 //! all.
 //!
 //! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix` speak PMIx, the Process Management Interface for
-//! Exascale. Only so much of it is used as is needed to find farcall's own rendezvous; no traffic passes
+//! Exascale; `mpirun` of MPICH speaks PMI 1 ([`PmiJob`]). Only so much of it is used as is needed to find farcall's own rendezvous; no traffic passes
 //! through it. The library is opened when the environment says that such a launcher started this process, and
 //! not linked.
 
 mod ffi;
+mod pmi;
 
 use core::ffi::{CStr, c_void};
 use core::ptr::{null, null_mut};
@@ -15,6 +16,7 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 
 use ffi::*;
+pub use pmi::{PmiJob, pmi_job};
 
 /// The key under which rank 0 tells its text.
 const KEY: &CStr = c"farcall.rendezvous";

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall_pmix::{Job, PmixError};
+use farcall_pmix::{Job, PmiJob, PmixError, pmi_job};
 use rustix::system::uname;
 
 use super::children::{ChildPlan, Children, SpawnError};
@@ -73,16 +73,23 @@ pub enum BootstrapError {
 }
 
 impl Bootstrap {
-    /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx says
-    /// (`mpirun`, `prterun`, `srun --mpi=pmix`); alone when there is none either. One of several processes
+    /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx (`mpirun`,
+    /// `prterun`, `srun --mpi=pmix`) or PMI 1 (`mpirun` of MPICH) says; alone when there is none either. One of several processes
     /// that another launcher started is not alone, and has to be told where the others are.
     ///
     /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
         match (Launch::from_env()?, farcall_pmix::job()) {
-            (Launch::Alone, Ok(Some(job))) => Self::in_job(job, JOIN_WITHIN),
+            (Launch::Alone, Ok(Some(job))) => {
+                let Job { rank, size, is_local, .. } = *job;
+                Self::in_job(rank, size, is_local, |text| job.share(text, JOIN_WITHIN))
+            }
             (Launch::Alone, Err(error)) => Err(error.into()),
             (Launch::Alone, Ok(None)) => {
+                if let Some(job) = pmi_job().filter(|job| job.size > 1) {
+                    let PmiJob { rank, size, is_local, .. } = *job;
+                    return Self::in_job(rank, size, is_local, |text| job.share(text, JOIN_WITHIN));
+                }
                 refuse_foreign_launchers(|variable| std::env::var_os(variable))?;
                 Self::start(Launch::Alone, JOIN_WITHIN)
             }
@@ -186,8 +193,12 @@ impl Bootstrap {
     }
 
     /// Rank 0 serves a rendezvous wherever there is a free port, and the launcher tells the others where.
-    fn in_job(job: &Job, within: Duration) -> Result<Self, BootstrapError> {
-        let Job { rank, size, is_local, .. } = *job;
+    fn in_job(
+        rank: u32,
+        size: u32,
+        is_local: bool,
+        share: impl FnOnce(Option<&str>) -> Result<String, PmixError>,
+    ) -> Result<Self, BootstrapError> {
         let bind = if is_local { "127.0.0.1:0" } else { "0.0.0.0:0" };
         let rendezvous = (rank == 0).then(|| Rendezvous::bind(bind, size)).transpose()?;
         let own_address = rendezvous.as_ref().map(|rendezvous| {
@@ -198,9 +209,9 @@ impl Bootstrap {
                 format!("{}:{}", system.nodename().to_string_lossy(), address.port())
             }
         });
-        let told = job.share(own_address.as_deref(), within)?;
+        let told = share(own_address.as_deref())?;
         let address = HostPort::parse(&told).ok_or(PmixError::NotText)?;
-        let directory = Directory::join(&address, rank, size, random_incarnation(), within)?;
+        let directory = Directory::join(&address, rank, size, random_incarnation(), JOIN_WITHIN)?;
         Ok(Self::with_directory(directory, rendezvous))
     }
 
