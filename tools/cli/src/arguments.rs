@@ -7,6 +7,7 @@ pub mod kv;
 pub mod measuring;
 mod msgrate;
 mod perf;
+pub mod ranks;
 pub mod runs;
 mod shuffle;
 mod tune;

@@ -13,6 +13,7 @@ use clap::Parser;
 use farcall_lab::run::{benchkv, collective, exchange, msgrate, workload};
 
 use arguments::{Arguments, Command, Sim};
+use commands::world::{enter, is_silent_rank};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -40,12 +41,32 @@ fn run() -> Result<(), Failure> {
             error.print().map_err(Failure::output)?;
             return Ok(());
         }
+        // Of the ranks of a launcher one says it.
+        Err(_) if is_silent_rank() => return Err(Failure::Said),
         Err(error) => return Err(Failure::Usage(usage::sentence(&error))),
     };
     match arguments.command {
-        Command::Perf(perf) => commands::perf::run(&perf),
-        Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
-        Command::Msgrate(msgrate) => commands::msgrate::run(&msgrate),
+        Command::Perf(mut perf) => {
+            if enter(&mut perf.over)? {
+                commands::perf::run(&perf)
+            } else {
+                Ok(())
+            }
+        }
+        Command::Shuffle(mut shuffle) => {
+            if enter(&mut shuffle.over)? {
+                commands::shuffle::run(&shuffle)
+            } else {
+                Ok(())
+            }
+        }
+        Command::Msgrate(mut msgrate) => {
+            if enter(&mut msgrate.over)? {
+                commands::msgrate::run(&msgrate)
+            } else {
+                Ok(())
+            }
+        }
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Sim(Sim::Swarm(swarm)) => commands::sim::run(&swarm),
         Command::Audit(audit) => commands::audit::run(&audit),
@@ -57,7 +78,13 @@ fn run() -> Result<(), Failure> {
         Command::Ps(ps) => commands::ps::run(&ps),
         Command::Top(top) => commands::top::run(&top),
         Command::Stat(stat) => commands::stat::run(&stat),
-        Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
+        Command::Benchkv(mut benchkv) => {
+            if enter(&mut benchkv.over)? {
+                commands::benchkv::run(&benchkv)
+            } else {
+                Ok(())
+            }
+        }
         Command::Kv(kv) => commands::kv::run(&kv),
         Command::Registry(registry) => commands::registry::run(&registry),
         Command::Tune(tune) => commands::tune::run(&tune),

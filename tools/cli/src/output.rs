@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use farcall_base::printable_lines;
 use farcall_lab::explain::recorded::{Run, RunFolder};
 use farcall_lab::record::{Record, RecordWriter};
 use serde_json::Value;
 
+use crate::arguments::ranks::OverRanks;
 use crate::arguments::{FABRIC, Recording, Tuning};
 use crate::failure::Failure;
 
@@ -61,6 +63,14 @@ impl Report {
             let arguments = std::env::args().skip(1).collect();
             let run = Run::begin(arguments, tuning.seed, parameters);
             self.folder = Some(RunFolder::create(path, run).map_err(Failure::run)?);
+        }
+        Ok(self)
+    }
+
+    /// Says in the folder at which ranks of a launcher the run takes place, if it does.
+    pub fn of_ranks(mut self, over: &OverRanks) -> Result<Self, Failure> {
+        if let (Some(folder), Some(world)) = (&mut self.folder, &over.world) {
+            folder.at_ranks(Arc::clone(world)).map_err(Failure::run)?;
         }
         Ok(self)
     }

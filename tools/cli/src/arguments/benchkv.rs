@@ -9,6 +9,7 @@ use farcall_lab::run::benchkv::Distribution;
 use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
+use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// The most clients of a rank.
@@ -17,9 +18,9 @@ const CLIENTS_MAX: u64 = 256;
 /// `farcall benchkv`.
 #[derive(Clone, Debug, Args)]
 pub struct BenchKvArguments {
-    /// Daemons, each a process with a shard of the store
-    #[arg(long, default_value = "1", value_parser = whole_number::<64>)]
-    pub ranks: u64,
+    /// Daemons, each a process with a shard of the store [default: 1; one at each rank of a launcher]
+    #[arg(long, value_parser = whole_number::<64>)]
+    pub ranks: Option<u64>,
     /// Client processes of each rank, which reach its daemon through shared-memory slots
     #[arg(long, default_value = "1", value_parser = whole_number::<CLIENTS_MAX>)]
     pub clients: u64,
@@ -47,9 +48,11 @@ pub struct BenchKvArguments {
     /// Repeats everything with other numbers of clients, and finds the knee, such as clients=1,2,4,8,16
     #[arg(long, value_name = "clients=NUMBERS")]
     pub sweep: Option<SweepArgument>,
-    /// The transport between daemons
-    #[arg(long, default_value = "ring+shm", value_name = "NAME")]
-    pub transport: TransportKind,
+    /// The transport between daemons [default: ring+shm, or basic+udp between machines]
+    #[arg(long, value_name = "NAME")]
+    pub transport: Option<TransportKind>,
+    #[command(flatten)]
+    pub over: OverRanks,
     #[command(flatten)]
     pub tracing: Tracing,
     #[command(flatten)]
@@ -60,6 +63,19 @@ pub struct BenchKvArguments {
     pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
+}
+
+impl BenchKvArguments {
+    /// How many daemons there are.
+    pub fn ranks(&self) -> u64 {
+        self.ranks.or_else(|| self.over.places()).unwrap_or(1)
+    }
+
+    /// The transport that the command line names, or the one that reaches all.
+    pub fn transport(&self) -> TransportKind {
+        let named = self.over.named_or_one_of(self.transport.as_slice());
+        named.first().copied().unwrap_or(TransportKind::BASIC_UDP)
+    }
 }
 
 /// Numbers of clients to try.

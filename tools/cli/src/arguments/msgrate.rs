@@ -8,6 +8,7 @@ use farcall_lab::run::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
+use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// `farcall msgrate`.
@@ -17,8 +18,9 @@ pub struct Msgrate {
     /// callbacks-avail, callbacks-resubmit, dynamic, pointer, handler [default: all]
     #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
     pub mode: Vec<Mode>,
-    /// Transports, separated by commas; the processes of mpi are started by `mpirun`
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "ring+shm")]
+    /// Transports, separated by commas; the processes of mpi are started by `mpirun` [default: ring+shm, or
+    /// basic+udp between machines]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
     /// Also measures the same loop on the library of ucx or mpi itself, with completions found by: waitany
     /// (callbacks of UCX), testany (MPI only), test
@@ -48,9 +50,18 @@ pub struct Msgrate {
     #[command(flatten)]
     pub varying: Varying,
     #[command(flatten)]
+    pub over: OverRanks,
+    #[command(flatten)]
     pub tracing: Tracing,
     #[command(flatten)]
     pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
+}
+
+impl Msgrate {
+    /// Those that the command line names, or the one that reaches all.
+    pub fn transports(&self) -> Vec<TransportKind> {
+        self.over.named_or_one_of(&self.transport)
+    }
 }

@@ -10,6 +10,7 @@ use farcall_lab::run::workload::{Reply, SizeMix};
 use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
+use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, one_of, parse_seconds, whole_number};
 use crate::commands::perf::{WORKLOADS, Workload};
 
@@ -73,6 +74,8 @@ pub struct Perf {
     /// The fabric that +sim transports run on; --set fabric.SECTION.FIELD=VALUE changes it [default: ideal]
     #[arg(long, value_name = "NAME|FILE")]
     pub fabric: Option<String>,
+    #[command(flatten)]
+    pub over: OverRanks,
     #[command(flatten)]
     pub tracing: Tracing,
     #[command(flatten)]

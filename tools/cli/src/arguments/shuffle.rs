@@ -7,14 +7,15 @@ use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
+use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, whole_number};
 use crate::commands::shuffle::PlacementArgument;
 
 /// `farcall shuffle`.
 #[derive(Clone, Debug, Args)]
 pub struct Shuffle {
-    /// Numbers of nodes, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "20", value_parser = node_count)]
+    /// Numbers of nodes, separated by commas [default: 20; all ranks of a launcher]
+    #[arg(long, value_delimiter = ',', value_parser = node_count)]
     pub nodes: Vec<u32>,
     /// Bytes of the message from each node to each other, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1000,4000,8000,16000,32000,40000")]
@@ -49,8 +50,9 @@ pub struct Shuffle {
     /// What the nodes are over a real transport
     #[arg(long, default_value = "processes")]
     pub ranks: Ranks,
-    /// Transports, separated by commas: simulated ones, or real ones on this machine
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
+    /// Transports, separated by commas: simulated ones, or real ones on this machine or at the ranks of a
+    /// launcher [default: basic+sim; basic+udp under a launcher]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
     /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
     #[arg(long, value_name = "PROFILE")]
@@ -58,6 +60,8 @@ pub struct Shuffle {
     /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
+    #[command(flatten)]
+    pub over: OverRanks,
     #[command(flatten)]
     pub tracing: Tracing,
     #[command(flatten)]
@@ -69,6 +73,27 @@ pub struct Shuffle {
     #[command(flatten)]
     pub output: Output,
 }
+
+impl Shuffle {
+    /// The same with what depends on where it runs: nodes and transports that the command line leaves open.
+    pub fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        let (nodes, transport) = match self.over.places() {
+            Some(places) => (places as u32, TransportKind::BASIC_UDP),
+            None => (NODES, TransportKind::BASIC_SIM),
+        };
+        if settled.nodes.is_empty() {
+            settled.nodes = vec![nodes];
+        }
+        if settled.transport.is_empty() {
+            settled.transport = vec![transport];
+        }
+        settled
+    }
+}
+
+/// Nodes of a shuffle unless the command line or a launcher says otherwise.
+const NODES: u32 = 20;
 
 /// What ranks are on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

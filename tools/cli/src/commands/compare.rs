@@ -112,11 +112,9 @@ fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failu
         record_distances("compare", &of, run.distances(), report)?;
     }
     report.line(format_args!("# {UNITS_NOTE}"))?;
-    report.line(format_args!(
-        "# servers on core {}, clients on core {}",
-        bench.cores().responder,
-        bench.cores().initiator
-    ))?;
+    let cores = bench.cores().map_err(Failure::run)?;
+    report
+        .line(format_args!("# servers on core {}, clients on core {}", cores.responder, cores.initiator))?;
     report.line(table.trim_fmt())?;
     let discarded: usize = runs.iter().map(RowRun::discarded).sum();
     report.line(format_args!(

@@ -21,6 +21,7 @@ pub mod top;
 mod tracing;
 pub mod tune;
 pub mod vary;
+pub mod world;
 
 use farcall_lab::explain::recorded::REFERENCE;
 use farcall_lab::record::{Figure, Origin, Statistic, Unit};

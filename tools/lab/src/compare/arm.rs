@@ -47,9 +47,9 @@ impl Arm {
                 result.messages as f64 / result.elapsed.as_secs_f64()
             }
             Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.median_nanos,
-            Self::Stream { plan, effort } => stream(bench.cores(), *plan, *effort)?.bytes_per_second,
+            Self::Stream { plan, effort } => stream(bench.cores()?, *plan, *effort)?.bytes_per_second,
             Self::Ring { variant, payload_bytes, effort } => {
-                ring_rate(bench.cores(), *payload_bytes, *variant, *effort)?.messages_per_second
+                ring_rate(bench.cores()?, *payload_bytes, *variant, *effort)?.messages_per_second
             }
         })
     }

@@ -100,7 +100,7 @@ impl ArmsByPlace {
     ) -> Result<Option<&[Arm]>, BenchError> {
         let place = match Regime::of(standing) {
             Regime::Near | Regime::NearCrowded => &mut self.near,
-            Regime::Far | Regime::FarCrowded => &mut self.far,
+            Regime::Far | Regime::FarCrowded | Regime::Ranks => &mut self.far,
         };
         if place.is_none() {
             let arms = row.arms(comparison, bench)?;

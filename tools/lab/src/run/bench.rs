@@ -1,6 +1,7 @@
 //! Where measurements run: the two cores, how far they are apart, and the bare loops beside each exchange.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::Instant;
 
 use farcall::TransportKind;
@@ -16,6 +17,7 @@ use crate::run::exchange::{
 use crate::run::msgrate::MessageRateError;
 use crate::run::program::Program;
 use crate::run::regime::Standing;
+use crate::run::world::World;
 
 /// Why something could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +44,9 @@ pub enum BenchError {
         /// Length of the longer one of request and response.
         bytes: usize,
     },
+    /// Bare loops run on cores of this machine.
+    #[error("bare loops run on this machine, not at the ranks of a launcher; run it without the launcher")]
+    NotHere,
     /// Somebody asked for the end.
     #[error("interrupted")]
     Interrupted,
@@ -55,11 +60,10 @@ pub enum BenchError {
     },
 }
 
-/// The two cores on which everything is measured.
+/// Where everything is measured: on two cores of this machine, or at the ranks of a launcher.
 pub struct Bench {
-    cores: CorePair,
+    here: Option<(CorePair, DistanceProbe)>,
     placement: Placement,
-    probe: DistanceProbe,
 }
 
 impl Bench {
@@ -67,17 +71,27 @@ impl Bench {
     pub fn new() -> Result<Self, BenchError> {
         let cores = CorePair::first_allowed()?;
         let placement = Placement::new(cores, allowed_cores()?);
-        Ok(Self { cores, placement, probe: DistanceProbe::new(cores)? })
+        Ok(Self { here: Some((cores, DistanceProbe::new(cores)?)), placement })
     }
 
-    /// The two cores.
-    pub fn cores(&self) -> CorePair {
-        self.cores
+    /// The ranks of a launcher. There is nothing bare to compare with.
+    pub fn at_ranks(world: Arc<World>) -> Self {
+        Self { here: None, placement: Placement::at_ranks(world) }
     }
 
-    /// How far they are apart, in nanoseconds there and back.
+    /// The ranks of a launcher, if it is at those.
+    pub fn world(&self) -> Option<&Arc<World>> {
+        self.placement.world()
+    }
+
+    /// The two cores; an error at the ranks of a launcher, which have others.
+    pub fn cores(&self) -> Result<CorePair, BenchError> {
+        self.here.as_ref().map(|(cores, _)| *cores).ok_or(BenchError::NotHere)
+    }
+
+    /// How far they are apart, in nanoseconds there and back; infinitely at the ranks of a launcher.
     pub fn distance_nanos(&self) -> Result<f64, BenchError> {
-        Ok(self.probe.measure()?.trimmed_mean_nanos)
+        self.here.as_ref().map_or(Ok(f64::INFINITY), |(_, probe)| Ok(probe.measure()?.trimmed_mean_nanos))
     }
 
     /// How far they are apart, and whether somebody else uses them.
@@ -94,7 +108,8 @@ impl Bench {
 
     /// `None` on processors of which it cannot be told.
     fn are_crowded(&self) -> Result<Option<bool>, BenchError> {
-        Ok(crowding(self.cores)?.map(|crowding| crowding.is_crowded()))
+        let Some((cores, _)) = &self.here else { return Ok(None) };
+        Ok(crowding(*cores)?.map(|crowding| crowding.is_crowded()))
     }
 
     /// Where processes run.
@@ -146,10 +161,10 @@ impl RoundTripLimit {
     ) -> Result<Self, BenchError> {
         if transport.name().ends_with("+udp") {
             let segment_bytes = settings.udp.mtu_bytes.unwrap_or(DATAGRAM_BYTES_MAX);
-            let plan = best_udp_plan(bench.cores, request_bytes, response_bytes, segment_bytes)?;
+            let plan = best_udp_plan(bench.cores()?, request_bytes, response_bytes, segment_bytes)?;
             return Ok(Self::Loopback(plan));
         }
-        Ok(Self::Memory(best_message_plan(bench.cores, request_bytes, response_bytes)?))
+        Ok(Self::Memory(best_message_plan(bench.cores()?, request_bytes, response_bytes)?))
     }
 
     /// A bare loop of the given system calls.
@@ -166,8 +181,8 @@ impl RoundTripLimit {
     /// Runs it.
     pub fn measure(&self, bench: &Bench, effort: Effort) -> Result<Latency, BenchError> {
         Ok(match *self {
-            Self::Memory(plan) => ping_pong(bench.cores, plan, effort)?,
-            Self::Loopback(plan) => udp_ping_pong(bench.cores, plan, effort)?,
+            Self::Memory(plan) => ping_pong(bench.cores()?, plan, effort)?,
+            Self::Loopback(plan) => udp_ping_pong(bench.cores()?, plan, effort)?,
         })
     }
 

@@ -64,7 +64,7 @@ impl EchoTest {
     ) -> Result<(Outcome, Option<EchoLimit>), BenchError> {
         let exchange = self.exchange(transport, size, BLOCKS as u32);
         let ClosedLoop { in_flight, clients, seed, instruments, .. } = self.closed_loop;
-        let limit = (in_flight * clients == 1)
+        let limit = (in_flight * clients == 1 && bench.world().is_none())
             .then(|| RoundTripLimit::beside(transport, &self.settings, bench, REQUEST_BYTES, size.0))
             .transpose()?;
         let arms = if limit.is_some() { 2 } else { 1 };

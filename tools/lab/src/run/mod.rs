@@ -1,7 +1,7 @@
 //! Workloads: what is run, on which processes, and what each of them returns.
 //!
-//! A workload runs on processes of this machine or on a simulated fabric. On a machine it runs in blocks,
-//! between looks at how far the cores are apart.
+//! A workload runs on processes of this machine, on the ranks of a launcher, or on a simulated fabric. On a
+//! machine it runs in blocks, between looks at how far the cores are apart.
 
 pub(crate) mod beside;
 
@@ -20,3 +20,4 @@ pub mod regime;
 pub mod simulation;
 pub mod store;
 pub mod workload;
+pub mod world;

@@ -27,6 +27,8 @@ pub enum Regime {
     NearCrowded,
     /// They do not, and one of them also works for somebody else.
     FarCrowded,
+    /// No line goes from one to the other: they are the ranks of a launcher, which nobody looked at.
+    Ranks,
 }
 
 /// What was seen of two cores at one moment.
@@ -47,7 +49,7 @@ impl From<f64> for Standing {
 
 impl Regime {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Near, Self::Far, Self::NearCrowded, Self::FarCrowded];
+    pub const ALL: [Self; 5] = [Self::Near, Self::Far, Self::NearCrowded, Self::FarCrowded, Self::Ranks];
 
     /// As which it is shown.
     pub const fn name(self) -> &'static str {
@@ -56,6 +58,7 @@ impl Regime {
             Self::Far => "far",
             Self::NearCrowded => "near-crowded",
             Self::FarCrowded => "far-crowded",
+            Self::Ranks => "ranks",
         }
     }
 
@@ -66,6 +69,9 @@ impl Regime {
 
     /// The regime of cores that stand like this.
     pub fn of(standing: Standing) -> Self {
+        if standing.distance_nanos.is_infinite() {
+            return Self::Ranks;
+        }
         match (standing.distance_nanos < NEAR_NANOS_MAX, standing.is_crowded.unwrap_or(false)) {
             (true, false) => Self::Near,
             (false, false) => Self::Far,
@@ -99,6 +105,7 @@ mod tests {
     fn a_steady_distance_has_a_regime() {
         assert_eq!(regime_between(110.0, 130.0), Some(Regime::Near));
         assert_eq!(regime_between(330.0, 250.0), Some(Regime::Far));
+        assert_eq!(regime_between(f64::INFINITY, f64::INFINITY), Some(Regime::Ranks));
     }
 
     #[test]

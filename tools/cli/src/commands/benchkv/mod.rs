@@ -7,7 +7,6 @@ mod vary;
 
 use std::time::Instant;
 
-use farcall_lab::run::bench::Bench;
 use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, run as run_bench};
 use farcall_lab::run::blocks::Distance;
 
@@ -22,12 +21,15 @@ use crate::progress::Progress;
 /// Runs the benchmark, once or for each number of clients.
 pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let bench = plan(arguments)?;
+    arguments.over.check_transports(&[arguments.transport()])?;
+    arguments.over.check(arguments.ranks(), &format!("{} daemons", arguments.ranks()))?;
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
     let measurements = clients.len() * bench.runs;
     arguments.tracing.check(&arguments.varying, "calls", measurements, "give --runs 1 and no --sweep")?;
     let report = Report::open(arguments.output.json.as_ref())?;
-    let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
-    let on = Bench::new().map_err(Failure::run)?;
+    let report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
+    let mut report = report.of_ranks(&arguments.over)?;
+    let on = arguments.over.bench().map_err(Failure::run)?;
     if !arguments.varying.vary.is_empty() {
         return vary::run(arguments, &on, report);
     }
@@ -79,9 +81,9 @@ fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
     let ring_size = arguments.ring_size.map(|size| format!("ring.ring_bytes={size}"));
     let (settings, _) = arguments.tuning.load_with(ring_size.as_deref().as_slice())?;
     Ok(BenchKv {
-        transport: arguments.transport.name().to_owned(),
+        transport: arguments.transport().name().to_owned(),
         settings,
-        ranks: arguments.ranks as usize,
+        ranks: arguments.ranks() as usize,
         clients: arguments.clients as usize,
         queue_depth: arguments.queue_depth as usize,
         keys: arguments.keys,
@@ -95,8 +97,12 @@ fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
 }
 
 fn header(bench: &BenchKv, distance_nanos: f64) -> String {
+    let apart = match distance_nanos.is_finite() {
+        true => format!("cores {distance_nanos:.0} ns apart"),
+        false => "at the ranks of a launcher".to_owned(),
+    };
     format!(
-        "# {}: {} ranks, {} clients each, queue depth {}, {} keys a rank, read ratio {}, {}; cores {distance_nanos:.0} ns apart",
+        "# {}: {} ranks, {} clients each, queue depth {}, {} keys a rank, read ratio {}, {}; {apart}",
         bench.transport,
         bench.ranks,
         bench.clients,

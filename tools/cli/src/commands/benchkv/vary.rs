@@ -36,7 +36,7 @@ impl VariedTest for VariedStore<'_> {
     type Prepared = BenchKv;
 
     fn names(&self) -> (&'static str, String, String) {
-        ("benchkv", "benchkv".to_owned(), self.arguments.transport.name().to_owned())
+        ("benchkv", "benchkv".to_owned(), self.arguments.transport().name().to_owned())
     }
 
     fn rows(&self) -> Vec<String> {

@@ -158,10 +158,10 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
         "# round trips of a message of the size each way, or reads of an object of the size under a key of 30 bytes; what peers print \
          of half a round trip is doubled"
     ))?;
+    let cores = bench.cores().map_err(Failure::run)?;
     report.line(format_args!(
         "# servers on core {}, clients on core {}; sizes are binary; ratio: farcall's figure over the peer's",
-        bench.cores().responder,
-        bench.cores().initiator
+        cores.responder, cores.initiator
     ))?;
     report.line(table.trim_fmt())?;
     let discarded: usize = cells.iter().filter_map(|cell| Some(cell.lines().first()?.discarded)).sum();

@@ -79,7 +79,7 @@ fn siblings(kernel: &Kernel, allowed: &[usize]) -> Finding {
 /// Measured with two threads, for some milliseconds.
 fn distance() -> Finding {
     const SUBJECT: &str = "distance of two cores";
-    let measured = Bench::new().and_then(|bench| Ok((bench.cores(), bench.standing()?)));
+    let measured = Bench::new().and_then(|bench| Ok((bench.cores()?, bench.standing()?)));
     let (cores, standing) = match measured {
         Ok(measured) => measured,
         Err(error) => return Finding::note(SUBJECT, format!("not measured: {error}")),
@@ -91,7 +91,7 @@ fn distance() -> Finding {
         cores.initiator,
         match Regime::of(standing) {
             Regime::Near | Regime::NearCrowded => "one L3 cache",
-            Regime::Far | Regime::FarCrowded =>
+            Regime::Far | Regime::FarCrowded | Regime::Ranks =>
                 "not one L3 cache, so that short messages take four times as long",
         }
     );
@@ -104,7 +104,7 @@ fn distance() -> Finding {
     }
     match Regime::of(standing) {
         Regime::Near | Regime::NearCrowded => Finding::good(SUBJECT, state),
-        Regime::Far | Regime::FarCrowded => Finding::note(SUBJECT, state),
+        Regime::Far | Regime::FarCrowded | Regime::Ranks => Finding::note(SUBJECT, state),
     }
 }
 

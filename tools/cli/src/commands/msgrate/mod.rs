@@ -4,7 +4,6 @@ mod table;
 mod vary;
 
 use farcall::TransportKind;
-use farcall_lab::run::bench::Bench;
 use farcall_lab::run::msgrate::{MessageRate, Mode, RateCell, Raw};
 
 use crate::arguments::Msgrate;
@@ -19,14 +18,17 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
         return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
     }
     check_raw(msgrate)?;
+    msgrate.over.check_transports(&msgrate.transports())?;
+    msgrate.over.check(2, "a sender and a receiver")?;
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
     check_trace(msgrate, rows.len())?;
     let report = Report::open(msgrate.output.json.as_ref())?;
-    let mut report = report.keep(&msgrate.recording, &msgrate.tuning, &assignments)?;
+    let mut report =
+        report.keep(&msgrate.recording, &msgrate.tuning, &assignments)?.of_ranks(&msgrate.over)?;
     if !msgrate.varying.vary.is_empty() {
         return vary::run(msgrate, report);
     }
-    let bench = Bench::new().map_err(Failure::run)?;
+    let bench = msgrate.over.bench().map_err(Failure::run)?;
     let runs = msgrate.runs as usize;
     let progress = Progress::new(rows.len() * runs, msgrate.output.quiet);
     progress.suspend(|| table::head(msgrate, &mut report))?;
@@ -43,7 +45,7 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
 
 /// All that is measured; rows of the same transport, size and number in flight follow each other.
 fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = MessageRate> {
-    let cells = msgrate.transport.iter().flat_map(move |&transport| {
+    let cells = msgrate.transports().into_iter().flat_map(move |transport| {
         let sizes = msgrate.size.iter();
         sizes.flat_map(move |&size| msgrate.inflight.iter().map(move |&flight| (transport, size, flight)))
     });
@@ -68,7 +70,7 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
 
 /// Refuses raw loops that the library of a transport does not have.
 fn check_raw(msgrate: &Msgrate) -> Result<(), Failure> {
-    for &transport in &msgrate.transport {
+    for transport in msgrate.transports() {
         let has = raws_of(transport);
         let Some(raw) = msgrate.raw.iter().find(|raw| !has.contains(raw)) else { continue };
         let has: Vec<String> = has.iter().map(Raw::to_string).collect();

@@ -3,7 +3,7 @@
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_lab::run::bench::Bench;
-use farcall_lab::run::msgrate::{MessageRate, run as measure};
+use farcall_lab::run::msgrate::{MessageRate, run_on};
 use farcall_lab::units::Size;
 
 use super::rows;
@@ -27,8 +27,8 @@ pub fn run(msgrate: &Msgrate, mut report: Report) -> Result<(), Failure> {
     if msgrate.runs > 1 {
         return Err(Failure::Usage("--vary measures in --blocks of its own; leave --runs out".to_owned()));
     }
-    let bench = Bench::new().map_err(Failure::run)?;
-    for &transport in &msgrate.transport {
+    let bench = msgrate.over.bench().map_err(Failure::run)?;
+    for transport in msgrate.transports() {
         let varied = VariedMessages { msgrate, transport, bench: &bench };
         let (seed, quiet) = (msgrate.tuning.seed, msgrate.output.quiet);
         vary::run(&msgrate.varying, seed, &varied, &mut report, quiet)?;
@@ -91,7 +91,7 @@ impl VariedTest for VariedMessages<'_> {
         prepared: &Self::Prepared,
         _seed: u64,
     ) -> Result<Vec<Option<f64>>, Failure> {
-        let result = measure(&prepared[row]).map_err(Failure::run)?;
+        let result = run_on(self.bench, &prepared[row]).map_err(Failure::run)?;
         Ok(vec![Some(result.messages as f64 / result.elapsed.as_secs_f64())])
     }
 }

@@ -15,7 +15,7 @@ use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
 
 pub use workload::Workload;
-use workload::{Plan, Site};
+use workload::{Plan, Site, counted};
 
 use crate::arguments::Perf;
 use crate::commands::{record_distances, tracing};
@@ -59,13 +59,17 @@ impl Sites {
 /// Runs the tests over every transport.
 pub fn run(perf: &Perf) -> Result<(), Failure> {
     let transports = match &*perf.transport {
-        [] => TransportKind::ALL.to_vec(),
+        [] => perf.over.default_transports(&TransportKind::ALL),
         transports => transports.to_vec(),
     };
+    perf.over.check_transports(&transports)?;
     let fabric =
         simulated::fabric(perf.fabric.as_deref(), &perf.tuning.of_fabric(), &transports, perf.tuning.seed)?;
     let tests = tests(perf);
     tests.iter().try_for_each(|test| test.check(perf, &transports))?;
+    if transports.iter().any(|transport| !transport.is_simulated()) {
+        check_ranks(perf)?;
+    }
     if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
         return Err(Failure::Usage("--handler is for echo only".to_owned()));
     }
@@ -80,14 +84,27 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     perf.tracing.check(&perf.varying, "calls", steps, ONE_MEASUREMENT)?;
     let report = Report::open(perf.output.json.as_ref())?;
     let parameters = parameters(perf, &tests, &transports, fabric.as_ref())?;
-    let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;
+    let report = report.keep(&perf.recording, &perf.tuning, &parameters)?.of_ranks(&perf.over)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
-    let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
+    let bench =
+        transports.iter().any(is_real).then(|| perf.over.bench()).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };
     if perf.varying.vary.is_empty() {
         return measure(perf, &plans, &sites, report);
     }
     vary(perf, &tests, &transports, &sites, report)
+}
+
+/// Refuses more processes than the launcher has started.
+fn check_ranks(perf: &Perf) -> Result<(), Failure> {
+    match perf.nodes {
+        Some(nodes) => perf.over.check(nodes, &format!("{nodes} nodes")),
+        None => {
+            let (servers, clients) = (perf.servers.unwrap_or(1), perf.clients.unwrap_or(1));
+            let (server, client) = (counted(servers as usize, "server"), counted(clients as usize, "client"));
+            perf.over.check(servers + clients, &format!("{server} and {client}"))
+        }
+    }
 }
 
 /// Makes all measurements, and reports each as soon as it is made.

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use farcall::TransportKind;
 use farcall::simulated::{Placement, Profile};
-use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::run::collective::simulated::SimulatedError;
@@ -27,6 +26,8 @@ const PUBLISHED_FABRIC: &str = "omni-path-100";
 
 /// Measures every number of nodes and size, over every transport and with every way to push.
 pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
+    let shuffle = &shuffle.settled();
+    shuffle.over.check_transports(&shuffle.transport)?;
     let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
     let profile = profile(shuffle)?;
     let cells = cells(shuffle)?;
@@ -38,14 +39,15 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
         "give one of --nodes, --sizes, --push and --transport",
     )?;
     let report = Report::open(shuffle.output.json.as_ref())?;
-    let mut report = report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?;
+    let mut report =
+        report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?.of_ranks(&shuffle.over)?;
     if !shuffle.varying.vary.is_empty() {
         return vary::run(shuffle, &cells, report);
     }
     let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
     // Where there is no second core nothing moves.
     let is_real = |transport: &TransportKind| !transport.is_simulated();
-    let bench = shuffle.transport.iter().any(is_real).then(Bench::new).and_then(Result::ok);
+    let bench = shuffle.transport.iter().any(is_real).then(|| shuffle.over.bench()).and_then(Result::ok);
     let started = Instant::now();
     for &transport in &shuffle.transport {
         let place = place(shuffle, transport, profile.as_ref());
@@ -102,7 +104,7 @@ fn profile(shuffle: &Shuffle) -> Result<Option<Profile>, Failure> {
 fn place(shuffle: &Shuffle, transport: TransportKind, profile: Option<&Profile>) -> Place {
     match (profile, shuffle.ranks) {
         (Some(profile), _) if transport.is_simulated() => Place::Simulated(Box::new(profile.clone())),
-        (_, Ranks::Processes) => Place::Processes,
+        (_, Ranks::Processes) => Place::Processes(shuffle.over.world.clone()),
         (_, Ranks::Threads) => Place::Threads,
     }
 }
@@ -131,6 +133,9 @@ fn cells(shuffle: &Shuffle) -> Result<Vec<(u32, Size)>, Failure> {
         if ranks < shuffle.collective.ranks_min() {
             let (collective, least) = (shuffle.collective, shuffle.collective.ranks_min());
             return Err(Failure::Usage(format!("--nodes: {collective} needs at least {least}")));
+        }
+        if shuffle.transport.iter().any(|transport| !transport.is_simulated()) {
+            shuffle.over.check(ranks.into(), &format!("--nodes: {ranks} nodes"))?;
         }
         cells.extend(shuffle.sizes.iter().map(|&size| (ranks, size)));
     }

@@ -157,7 +157,11 @@ impl Table<'_> {
                 format!("on simulated {name}, up to {servers} nodes a machine, placement {placement:?}")
             }
             Place::Threads => "in threads of this machine".to_owned(),
-            Place::Processes => "in processes of this machine".to_owned(),
+            Place::Processes(None) => "in processes of this machine".to_owned(),
+            Place::Processes(Some(world)) => {
+                let (ranks, hosts) = (world.places(), world.hosts());
+                format!("at {ranks} ranks on {}", hosts.join(", "))
+            }
         }
     }
 

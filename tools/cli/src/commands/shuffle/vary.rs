@@ -25,7 +25,7 @@ pub fn run(shuffle: &Shuffle, cells: &[(u32, Size)], mut report: Report) -> Resu
     for &transport in &shuffle.transport {
         let bench = match transport.is_simulated() {
             true => None,
-            false => Some(Bench::new().map_err(Failure::run)?),
+            false => Some(shuffle.over.bench().map_err(Failure::run)?),
         };
         let varied = VariedShuffle { shuffle, transport, cells, bench };
         let (seed, quiet) = (shuffle.tuning.seed, shuffle.output.quiet);

@@ -2,12 +2,11 @@
 
 use farcall::TransportKind;
 use farcall_limit::{
-    BandwidthPlan, Copies, LimitError, RING_PAYLOADS_BYTES, RingVariant, best_bandwidth_plan,
-    best_ring_variant,
+    BandwidthPlan, Copies, RING_PAYLOADS_BYTES, RingVariant, best_bandwidth_plan, best_ring_variant,
 };
 
 use super::{Peer, PeerStatistic};
-use crate::run::bench::{Bench, RoundTripLimit};
+use crate::run::bench::{Bench, BenchError, RoundTripLimit};
 
 /// What runs in a cell.
 pub(super) enum Arm {
@@ -23,12 +22,12 @@ pub(super) enum Arm {
 impl Arm {
     /// The bare loop beside a stream of messages of a length: rings of words for what is short, copies for
     /// what is long, and between the lengths that a ring has nothing.
-    pub(super) fn bare_stream(bench: &Bench, bytes: usize) -> Result<Option<Self>, LimitError> {
+    pub(super) fn bare_stream(bench: &Bench, bytes: usize) -> Result<Option<Self>, BenchError> {
         const LONGEST_IN_RING: usize = RING_PAYLOADS_BYTES[RING_PAYLOADS_BYTES.len() - 1];
         Ok(if RING_PAYLOADS_BYTES.contains(&bytes) {
-            Some(Self::ShortStream(best_ring_variant(bench.cores(), bytes)?))
+            Some(Self::ShortStream(best_ring_variant(bench.cores()?, bytes)?))
         } else if bytes > LONGEST_IN_RING {
-            Some(Self::Stream(best_bandwidth_plan(bench.cores(), bytes, Copies::Two)?))
+            Some(Self::Stream(best_bandwidth_plan(bench.cores()?, bytes, Copies::Two)?))
         } else {
             None
         })

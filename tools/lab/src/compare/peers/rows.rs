@@ -163,19 +163,19 @@ impl CellRun {
         let other = |value: f64| Found::Other { value, step: 0.0 };
         Ok(match arm {
             Arm::Farcall(transport, settings) if self.path.is_one_way() => {
-                self.stream(*transport, settings, bench)
+                self.stream(*transport, settings, bench)?
             }
             Arm::Farcall(transport, settings) => self.round_trips(*transport, settings, bench)?,
             Arm::Limit(limit) => other(limit.measure(bench, effort)?.median_nanos),
             Arm::Stream(plan) => {
-                other(stream(bench.cores(), *plan, effort)?.bytes_per_second / self.size.0 as f64)
+                other(stream(bench.cores()?, *plan, effort)?.bytes_per_second / self.size.0 as f64)
             }
             Arm::ShortStream(variant) => {
-                other(ring_rate(bench.cores(), self.size.0, *variant, effort)?.messages_per_second)
+                other(ring_rate(bench.cores()?, self.size.0, *variant, effort)?.messages_per_second)
             }
-            Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.median_nanos),
+            Arm::Tcp => other(tcp_ping_pong(bench.cores()?, self.size.0, effort)?.median_nanos),
             Arm::Peer(peer) if self.waits_on_sleeper(peer) => Found::Nothing(SLEEPS.to_owned()),
-            Arm::Peer(peer) => match (peer.measure)(self.ask(bench)) {
+            Arm::Peer(peer) => match (peer.measure)(self.ask(bench)?) {
                 Ok(figure) => Found::Other { value: figure.value, step: figure.step },
                 Err(error) => Found::Nothing(error.to_string()),
             },
@@ -189,7 +189,7 @@ impl CellRun {
         settings: &[&str],
         bench: &Bench,
     ) -> Result<Found, BenchError> {
-        let result = bench.exchange(&self.exchange(transport, settings, bench))?;
+        let result = bench.exchange(&self.exchange(transport, settings, bench)?)?;
         let found = result.latencies.summary().and_then(|summary| {
             let (p50, mean) = (result.latencies.median_nanos(&Clock::new())?, summary.mean_nanos);
             let trimmed = summary.trimmed_mean_nanos;
@@ -198,8 +198,9 @@ impl CellRun {
         found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })
     }
 
-    fn ask(&self, bench: &Bench) -> Ask {
-        Ask { cores: bench.cores(), bytes: self.size.0, in_flight: self.in_flight, lasting: self.lasting }
+    fn ask(&self, bench: &Bench) -> Result<Ask, BenchError> {
+        let cores = bench.cores()?;
+        Ok(Ask { cores, bytes: self.size.0, in_flight: self.in_flight, lasting: self.lasting })
     }
 
     /// An arm's own settings, and behind them those of all.
@@ -209,25 +210,30 @@ impl CellRun {
 
     /// Tagged messages one way, copied in and read. Where they are matched, each receive is posted again at
     /// once: the peers keep their window full, too.
-    fn stream(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Found {
+    fn stream(
+        &self,
+        transport: TransportKind,
+        settings: &[&str],
+        bench: &Bench,
+    ) -> Result<Found, BenchError> {
         let rate = MessageRate {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
             mode: if self.path == Path::Publication { Mode::Handler } else { Mode::Futures },
             message_bytes: self.size.0,
             in_flight: self.in_flight,
-            messages: self.ask(bench).stream_messages(),
+            messages: self.ask(bench)?.stream_messages(),
             threads: 1,
             raw: None,
             traced: false,
             lasting: STREAM_WITHIN,
         };
-        match msgrate::run(&rate) {
+        Ok(match msgrate::run(&rate) {
             Ok(MessageRateResult { elapsed, messages, .. }) => {
                 Found::Other { value: messages as f64 / elapsed.as_secs_f64(), step: 0.0 }
             }
             Err(error) => Found::Nothing(format!("{transport}: {error}")),
-        }
+        })
     }
 
     /// Whether the peer's figure would be the time that the system takes to wake it.
@@ -235,11 +241,16 @@ impl CellRun {
         peer.sleeps && self.in_flight == 1
     }
 
-    fn exchange(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Exchange {
-        let objects = self.ask(bench).objects() as u64;
+    fn exchange(
+        &self,
+        transport: TransportKind,
+        settings: &[&str],
+        bench: &Bench,
+    ) -> Result<Exchange, BenchError> {
+        let objects = self.ask(bench)?.objects() as u64;
         let work = StoreWork { access: StoreAccess::Read, objects, seed: self.seed };
         let store = self.path.is_store();
-        Exchange {
+        Ok(Exchange {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
             workload: if store { ExchangeWork::Store(work) } else { ExchangeWork::Echo },
@@ -254,7 +265,7 @@ impl CellRun {
             calls: u64::MAX,
             lasting: self.lasting,
             seed: self.seed,
-        }
+        })
     }
 
     /// How far the cores were apart, around every block.

@@ -84,13 +84,13 @@ impl BudgetRow {
             }
             Kind::CallRate => return Ok(None),
             Kind::MessageRate(_) => {
-                let variant = best_ring_variant(bench.cores(), RATE_BYTES)?;
+                let variant = best_ring_variant(bench.cores()?, RATE_BYTES)?;
                 Arm::Ring { variant, payload_bytes: RATE_BYTES, effort }
             }
             Kind::StoreRead | Kind::Loaned(_) => echo(),
             Kind::PingPong(bytes) => round_trip(bytes, bytes)?,
             Kind::Bulk(bytes) => {
-                Arm::Stream { plan: best_bandwidth_plan(bench.cores(), bytes, Copies::One)?, effort }
+                Arm::Stream { plan: best_bandwidth_plan(bench.cores()?, bytes, Copies::One)?, effort }
             }
         }))
     }

@@ -17,6 +17,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use crate::run::world::RankAbout;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::analysis::analyse;
@@ -67,6 +68,12 @@ pub struct Run {
     pub units: BTreeMap<String, String>,
     /// The machine.
     pub environment: Environment,
+    /// The ranks of the launcher at which it took place; none for a run on this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankAbout>,
+    /// The rank that was lost and ended the run, and how that was noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for
@@ -102,6 +109,8 @@ impl Run {
             window_seconds: None,
             units: units.map(|(unit, meaning)| (unit.to_owned(), meaning.to_owned())).into(),
             environment: Environment::probe(),
+            ranks: Vec::new(),
+            lost: None,
         }
     }
 }

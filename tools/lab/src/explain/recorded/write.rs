@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -12,6 +13,7 @@ use super::{RESULTS_FILE, RUN_FILE, Run};
 use crate::files::{create_new, write_beside};
 use crate::groups::ControlGroups;
 use crate::record::RecordWriter;
+use crate::run::world::World;
 
 /// A run that is being recorded.
 pub struct RunFolder {
@@ -21,6 +23,8 @@ pub struct RunFolder {
     /// Periods in which a quota had been used up before it began.
     throttled_before: Option<u64>,
     results: RecordWriter<File>,
+    /// The ranks at which it takes place.
+    world: Option<Arc<World>>,
 }
 
 /// Why a run cannot be recorded.
@@ -55,7 +59,15 @@ impl RunFolder {
             began: Instant::now(),
             throttled_before: ControlGroups::of_this_process().periods_throttled(),
             results: RecordWriter::new(results),
+            world: None,
         })
+    }
+
+    /// Says that the run takes place at the ranks of a launcher.
+    pub fn at_ranks(&mut self, world: Arc<World>) -> Result<(), WriteError> {
+        self.run.ranks = world.ranks().to_vec();
+        self.world = Some(world);
+        write_run(&self.path, &self.run).map_err(|error| WriteError::File { path: self.path.clone(), error })
     }
 
     /// Adds a record.
@@ -73,7 +85,19 @@ impl RunFolder {
             self.run.environment.facts.insert(THROTTLED.to_owned(), periods);
         }
         self.run.window_seconds = Some(self.began.elapsed().as_secs_f64());
-        write_run(&self.path, &self.run).map_err(|error| WriteError::File { path: self.path, error })
+        self.world = None;
+        write_run(&self.path, &self.run).map_err(|error| WriteError::File { path: self.path.clone(), error })
+    }
+}
+
+impl Drop for RunFolder {
+    /// A run that did not end may have lost a rank.
+    fn drop(&mut self) {
+        if let Some(lost) = self.world.take().and_then(|world| world.lost()) {
+            self.run.lost = Some(lost.to_string());
+            // What was recorded stays as it is.
+            let _ = write_run(&self.path, &self.run);
+        }
     }
 }
 

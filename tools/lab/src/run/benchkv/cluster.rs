@@ -6,17 +6,16 @@ use super::report::{BenchKvResult, ClientReport, DaemonReport, WorkerReport};
 use super::worker::{BENCHKV_WORKER_COMMAND, OVERHEAD_MAX};
 use super::{BenchKv, Job};
 use crate::run::bench::{Bench, BenchError};
-use crate::run::exchange::{Workers, run_workers};
+use crate::run::exchange::{ExchangeError, Workers, run_workers};
 use crate::run::program::Program;
 
 /// Runs the benchmark; gives a result for each run.
 pub fn run(bench: &BenchKv, on: &Bench) -> Result<Vec<BenchKvResult>, BenchError> {
-    let clients = bench.ranks * bench.clients;
-    let placement = on.placement();
+    let seats = on.placement().of_daemons(bench.ranks, bench.clients).map_err(ExchangeError::from)?;
     let job = Job {
         bench: bench.clone(),
         slots_prefix: format!("farcall-benchkv-{:016x}", random_incarnation()),
-        shares_cores: placement.is_shared_by(bench.ranks + clients),
+        shares_cores: seats.are_shared(),
     };
     let reports: Vec<WorkerReport> = run_workers(&Workers {
         program: Program::THIS,
@@ -24,7 +23,7 @@ pub fn run(bench: &BenchKv, on: &Bench) -> Result<Vec<BenchKvResult>, BenchError
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &bench.transport,
         servers: bench.ranks,
-        cores: placement.of_roles(bench.ranks, clients),
+        seats,
         within: bench.lasting * bench.runs as u32 + OVERHEAD_MAX * 2,
     })?;
     let (mut daemons, mut clients): (Vec<DaemonReport>, Vec<ClientReport>) = (Vec::new(), Vec::new());

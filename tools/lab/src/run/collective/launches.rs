@@ -5,6 +5,7 @@
 //! and with the same chances, one after the other.
 
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -20,16 +21,17 @@ use super::{CollectivePlan, OperationTime};
 use crate::explain::trace::HostTrace;
 use crate::run::beside;
 use crate::run::simulation::SimulatedRun;
+use crate::run::world::World;
 
 /// Where ranks live.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Place {
     /// On hosts of a simulated fabric. Launches are simulated at once, on all cores.
     Simulated(Box<Profile>),
     /// In threads of this process.
     Threads,
-    /// In processes of their own.
-    Processes,
+    /// In processes of their own, on this machine or at the ranks of a launcher.
+    Processes(Option<Arc<World>>),
 }
 
 /// What ranks reach each other with.
@@ -84,7 +86,7 @@ pub fn run(
     }
     let at_once = match place {
         Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
-        Place::Threads | Place::Processes => 1,
+        Place::Threads | Place::Processes(_) => 1,
     };
     let done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
     let mut of_plans = vec![Vec::new(); plans.len()];
@@ -113,8 +115,8 @@ fn launch(plan: &CollectivePlan, place: &Place, means: &Means) -> Result<Launch,
             let threads::ThreadsRun { times, repeated, traces } = threads::run(plan, *transport, settings)?;
             Launch { times, repeated, simulated: None, traces }
         }
-        Place::Processes => {
-            let run = processes::run(plan, *transport, assignments)?;
+        Place::Processes(world) => {
+            let run = processes::run(plan, *transport, assignments, world.as_ref())?;
             let processes::ProcessesRun { times, repeated, traces } = run;
             Launch { times, repeated, simulated: None, traces }
         }

@@ -1,9 +1,9 @@
 //! Operations between processes of this machine, over real transports.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use farcall::bootstrap::Bootstrap;
-use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, TransportKind};
 use farcall_limit::{CoresError, allowed_cores};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::root::OPERATION_MAX;
 use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
-use crate::run::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, pass, report_on, run_workers};
+use crate::run::exchange::{
+    ExchangeError, OVERHEAD_MAX, Placement, Report, Seats, Workers, pass, report_on, run_workers, settings_of,
+};
 use crate::run::program::Program;
+use crate::run::world::World;
 
 /// The argument that makes the program a rank; the next one is its job.
 pub const RANK_COMMAND: &str = "collective-rank";
@@ -48,22 +51,32 @@ pub struct ProcessesRun {
     pub traces: Vec<HostTrace>,
 }
 
-/// Runs a plan with a process of this program for each rank, on the cores that this one may use, in turn.
+/// Runs a plan with a process of this program for each rank: at the ranks of a launcher, or on the cores that
+/// this one may use, in turn.
 pub fn run(
     plan: &CollectivePlan,
     transport: TransportKind,
     assignments: &[String],
+    world: Option<&Arc<World>>,
 ) -> Result<ProcessesRun, ProcessesError> {
     let job =
         Job { plan: plan.clone(), transport: transport.name().to_owned(), assignments: assignments.to_vec() };
-    let cores = allowed_cores()?;
+    let ranks = plan.ranks as usize;
+    let placement = world.map(|world| Placement::at_ranks(Arc::clone(world)));
+    let seats = match &placement {
+        Some(placement) => placement.in_turn(ranks).map_err(ExchangeError::from)?,
+        None => {
+            let cores = allowed_cores()?;
+            Seats::Cores(cores.iter().copied().cycle().take(ranks).collect(), cores.len())
+        }
+    };
     let reports: Vec<ProcessesRun> = run_workers(&Workers {
         program: Program::THIS,
         command: RANK_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: transport.name(),
         servers: 0,
-        cores: cores.iter().copied().cycle().take(plan.ranks as usize).collect(),
+        seats,
         within: longest(plan) + OVERHEAD_MAX * 2,
     })?;
     let mut run = ProcessesRun::default();
@@ -89,8 +102,9 @@ pub fn be_rank(job: &str) -> String {
 /// Rank 0 reports the operations, and all ranks what they traced.
 fn take_part(job: &Job) -> Report<ProcessesRun> {
     let plan = &job.plan;
-    let settings = Settings::load(job.assignments.iter().cloned()).map_err(sentence)?;
-    let node = Node::new(Bootstrap::from_env().map_err(sentence)?, settings);
+    let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let settings = settings_of(&job.assignments, plan.seed, bootstrap.rank)?;
+    let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
     node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
     endpoint.tracer().switch(plan.trace);

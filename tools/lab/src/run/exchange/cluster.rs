@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -16,11 +17,39 @@ use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
 use crate::run::beside;
 use crate::run::program::Program;
+use crate::run::world::{Order, SILENT_MAX, World, WorldError};
 
-/// On which cores the processes run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where processes run: on cores of this machine, or at the ranks of a launcher.
+#[derive(Clone)]
 pub struct Placement {
     cores: Vec<Core>,
+    world: Option<Arc<World>>,
+}
+
+/// Where each process of a measurement runs, by its rank.
+pub(crate) enum Seats<'a> {
+    /// The core of each, on this machine, and how many cores there are.
+    Cores(Vec<Core>, usize),
+    /// The launcher's rank of each.
+    Ranks(&'a World, Vec<u32>),
+}
+
+impl Seats<'_> {
+    /// How many processes there are.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Cores(cores, _) => cores.len(),
+            Self::Ranks(_, ranks) => ranks.len(),
+        }
+    }
+
+    /// Whether processes have to share cores.
+    pub(crate) fn are_shared(&self) -> bool {
+        match self {
+            Self::Cores(cores, there_are) => cores.len() > *there_are,
+            Self::Ranks(world, ranks) => world.share_cores(ranks),
+        }
+    }
 }
 
 impl Placement {
@@ -28,38 +57,56 @@ impl Placement {
     /// in turn.
     pub fn new(pair: CorePair, others: impl IntoIterator<Item = Core>) -> Self {
         let others = others.into_iter().filter(|core| ![pair.responder, pair.initiator].contains(core));
-        Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect() }
+        Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect(), world: None }
     }
 
-    fn is_shared(&self, exchange: &Exchange) -> bool {
-        self.is_shared_by(exchange.servers + exchange.clients)
+    /// At the ranks of a launcher.
+    pub fn at_ranks(world: Arc<World>) -> Self {
+        Self { cores: Vec::new(), world: Some(world) }
     }
 
-    /// Whether this many processes have to share cores.
-    pub(crate) fn is_shared_by(&self, processes: usize) -> bool {
-        processes > self.cores.len()
+    /// The ranks of a launcher, if it is at those.
+    pub(crate) fn world(&self) -> Option<&Arc<World>> {
+        self.world.as_ref()
     }
 
-    /// The cores of this many processes without roles.
-    pub(crate) fn in_turn(&self, processes: usize) -> Vec<Core> {
-        self.cores.iter().copied().cycle().take(processes).collect()
+    /// The seats of this many processes without roles.
+    pub(crate) fn in_turn(&self, processes: usize) -> Result<Seats<'_>, WorldError> {
+        match &self.world {
+            Some(world) => {
+                let ranks = world.places_for(processes, &format!("{processes} nodes"))?;
+                Ok(Seats::Ranks(world, ranks.to_vec()))
+            }
+            None => {
+                let cores = self.cores.iter().copied().cycle().take(processes).collect();
+                Ok(Seats::Cores(cores, self.cores.len()))
+            }
+        }
     }
 
-    fn of(&self, exchange: &Exchange) -> Vec<Core> {
-        self.of_roles(exchange.servers, exchange.clients)
-    }
-
-    /// The core of each of this many servers and clients: the first server and the first client have one to
-    /// themselves as long as there are more cores than processes.
-    pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Vec<Core> {
+    /// The seats of this many servers and clients: on one machine the first server and the first client have
+    /// a core to themselves as long as there are more cores than processes.
+    pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Result<Seats<'_>, WorldError> {
         let ranks = servers + clients;
+        if let Some(world) = &self.world {
+            let places = world.places_for(ranks, &format!("{servers} servers and {clients} clients"))?;
+            return Ok(Seats::Ranks(world, places.to_vec()));
+        }
         let mut cores = vec![self.cores[0]; ranks];
         cores[servers] = self.cores[1];
         let rest = (0..ranks).filter(|&rank| rank != 0 && rank != servers);
         for (place, rank) in rest.enumerate() {
             cores[rank] = self.cores[(2 + place) % self.cores.len()];
         }
-        cores
+        Ok(Seats::Cores(cores, self.cores.len()))
+    }
+
+    /// The seats of this many daemons with so many clients each, which are at the same rank as their daemon.
+    pub(crate) fn of_daemons(&self, daemons: usize, clients: usize) -> Result<Seats<'_>, WorldError> {
+        let Some(world) = &self.world else { return self.of_roles(daemons, daemons * clients) };
+        let places = world.places_for(daemons, &format!("{daemons} daemons"))?;
+        let of_clients = (0..daemons * clients).map(|client| places[client / clients]);
+        Ok(Seats::Ranks(world, places.iter().copied().chain(of_clients).collect()))
     }
 }
 
@@ -82,6 +129,9 @@ pub enum ExchangeError {
         /// Its own words.
         why: String,
     },
+    /// The ranks of the launcher are too few, or one of them is gone.
+    #[error(transparent)]
+    World(#[from] WorldError),
     /// A process neither ended nor reported.
     #[error("{who} of {transport} did not report within {within:?}; run it again with less other load")]
     Silent {
@@ -105,8 +155,8 @@ pub(crate) struct Workers<'a> {
     pub(crate) transport: &'a str,
     /// The first ranks are servers.
     pub(crate) servers: usize,
-    /// The core of each rank.
-    pub(crate) cores: Vec<Core>,
+    /// Where each rank runs.
+    pub(crate) seats: Seats<'a>,
     /// The time that they have.
     pub(crate) within: Duration,
 }
@@ -135,15 +185,15 @@ pub(crate) fn run_by(
     instruments: Instruments,
     placement: &Placement,
 ) -> Result<ExchangeResult, ExchangeError> {
-    let shares_cores = placement.is_shared(exchange);
-    let job = Job { exchange: exchange.clone(), instruments, shares_cores };
+    let seats = placement.of_roles(exchange.servers, exchange.clients)?;
+    let job = Job { exchange: exchange.clone(), instruments, shares_cores: seats.are_shared() };
     let found: Vec<Found> = run_workers(&Workers {
         program: program.clone(),
         command: WORKER_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &exchange.transport,
         servers: exchange.servers,
-        cores: placement.of(exchange),
+        seats,
         within: exchange.lasting + OVERHEAD_MAX * 2,
     })?;
     Ok(put_together(exchange, found))
@@ -151,9 +201,24 @@ pub(crate) fn run_by(
 
 /// Starts the processes and waits for what they report, in the order in which they end.
 pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<Vec<T>, ExchangeError> {
-    let ranks = workers.cores.len();
+    run_workers_with(workers, |text| match serde_json::from_str::<Report<T>>(text) {
+        Ok(report) => report,
+        Err(_) => Err("its process ended without a report".to_owned()),
+    })
+}
+
+/// As [`run_workers`], where `parse` finds the report, or why there is none, in what a process wrote.
+pub(crate) fn run_workers_with<T>(
+    workers: &Workers<'_>,
+    parse: impl Fn(&str) -> Report<T>,
+) -> Result<Vec<T>, ExchangeError> {
+    let cores = match &workers.seats {
+        Seats::Cores(cores, _) => cores,
+        Seats::Ranks(world, ranks) => return run_at_ranks(workers, world, ranks, parse),
+    };
+    let ranks = cores.len();
     let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
-    let plans = workers.cores.iter().enumerate().map(|(rank, core)| plan(workers, rank as u32, *core));
+    let plans = cores.iter().enumerate().map(|(rank, core)| plan(workers, rank as u32, *core));
     let mut children = Children::start(rendezvous.address(), ranks as u32, plans.collect())?;
     let (sender, reports) = channel();
     for rank in 0..ranks {
@@ -162,8 +227,73 @@ pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<
         }
     }
     drop(sender);
-    await_reports(workers, &reports)
+    await_reports(workers, &reports, parse)
 }
+
+/// The same at the ranks of a launcher. When one fails, all others are told to end.
+fn run_at_ranks<T>(
+    workers: &Workers<'_>,
+    world: &World,
+    ranks: &[u32],
+    parse: impl Fn(&str) -> Report<T>,
+) -> Result<Vec<T>, ExchangeError> {
+    let size = ranks.len() as u32;
+    let (_rendezvous, address) = world.rendezvous(size).map_err(|why| workers.failed(0, why))?;
+    let (sender, reports) = channel();
+    let cores = world.cores(ranks);
+    for (number, (&at, core)) in ranks.iter().zip(cores).enumerate() {
+        let order = Order {
+            command: workers.command.to_owned(),
+            job: workers.job.clone(),
+            rank: number as u32,
+            size,
+            rendezvous: address.clone(),
+            core,
+        };
+        let started = world.run(at, order, workers.within, number, sender.clone());
+        started.map_err(|why| workers.failed(number, why))?;
+    }
+    drop(sender);
+    let outcome = await_ranks(workers, &reports, parse);
+    if let Err(error) = &outcome {
+        if let ExchangeError::World(error) = error {
+            world.note(error);
+        }
+        world.stop();
+    }
+    outcome
+}
+
+/// As [`await_reports`]. That a rank was lost is why the processes of others failed, so it is waited for a
+/// moment when one of them is the first to say so.
+fn await_ranks<T>(
+    workers: &Workers<'_>,
+    reports: &Receiver<(usize, Result<String, WorldError>)>,
+    parse: impl Fn(&str) -> Report<T>,
+) -> Result<Vec<T>, ExchangeError> {
+    let (mut end, mut first_failure) = (Instant::now() + workers.within, None);
+    let mut silent: BTreeSet<usize> = (0..workers.seats.count()).collect();
+    let mut findings = Vec::with_capacity(silent.len());
+    while let Some(&first_silent) = silent.first() {
+        let received = reports.recv_timeout(end.saturating_duration_since(Instant::now()));
+        let Ok((number, outcome)) = received else {
+            return Err(first_failure.unwrap_or_else(|| workers.silent(first_silent)));
+        };
+        silent.remove(&number);
+        match outcome.map(|text| parse(&text)) {
+            Ok(Ok(found)) => findings.push(found),
+            Ok(Err(why)) => {
+                end = end.min(Instant::now() + SILENT_MAX + LOSS_SHOWS_WITHIN);
+                first_failure.get_or_insert_with(|| workers.failed(number, why));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    first_failure.map_or(Ok(findings), Err)
+}
+
+/// By how much the loss of a rank may show later than after its time of silence.
+const LOSS_SHOWS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The program as a worker.
 fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
@@ -175,26 +305,19 @@ fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
 }
 
 /// The first failure ends the wait.
-fn await_reports<T: DeserializeOwned>(
+fn await_reports<T>(
     workers: &Workers<'_>,
     reports: &Receiver<(usize, String)>,
+    parse: impl Fn(&str) -> Report<T>,
 ) -> Result<Vec<T>, ExchangeError> {
     let end = Instant::now() + workers.within;
-    let mut silent: BTreeSet<usize> = (0..workers.cores.len()).collect();
-    let mut findings = Vec::with_capacity(workers.cores.len());
+    let mut silent: BTreeSet<usize> = (0..workers.seats.count()).collect();
+    let mut findings = Vec::with_capacity(silent.len());
     while let Some(&first_silent) = silent.first() {
         let received = reports.recv_timeout(end.saturating_duration_since(Instant::now()));
-        let (rank, text) = received.map_err(|_| ExchangeError::Silent {
-            who: workers.role(first_silent),
-            transport: workers.transport.to_owned(),
-            within: workers.within,
-        })?;
+        let (rank, text) = received.map_err(|_| workers.silent(first_silent))?;
         silent.remove(&rank);
-        match serde_json::from_str::<Report<T>>(&text) {
-            Ok(Ok(found)) => findings.push(found),
-            Ok(Err(why)) => return Err(workers.failed(rank, why)),
-            Err(_) => return Err(workers.failed(rank, "its process ended without a report".to_owned())),
-        }
+        findings.push(parse(&text).map_err(|why| workers.failed(rank, why))?);
     }
     Ok(findings)
 }
@@ -204,8 +327,16 @@ impl Workers<'_> {
         ExchangeError::Failed { who: self.role(rank), transport: self.transport.to_owned(), why }
     }
 
+    fn silent(&self, rank: usize) -> ExchangeError {
+        let transport = self.transport.to_owned();
+        ExchangeError::Silent { who: self.role(rank), transport, within: self.within }
+    }
+
     fn role(&self, rank: usize) -> String {
-        let program = self.program.suffix();
+        let program = match &self.seats {
+            Seats::Cores(..) => self.program.suffix(),
+            Seats::Ranks(world, ranks) => format!(" (rank {}{})", ranks[rank], world.words(ranks[rank])),
+        };
         match rank.checked_sub(self.servers) {
             _ if self.servers == 0 => format!("rank {rank}{program}"),
             None => format!("server {rank}{program}"),
@@ -217,26 +348,6 @@ impl Workers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::exchange::{Buffers, ExchangeWork, Timing};
-
-    fn exchange(servers: usize, clients: usize) -> Exchange {
-        Exchange {
-            transport: "ring+shm".to_owned(),
-            settings: Vec::new(),
-            workload: ExchangeWork::Echo,
-            request_bytes: 30,
-            response_bytes: 100,
-            buffers: Buffers::Copied,
-            timing: Timing::EachCall,
-            in_flight: 1,
-            clients,
-            servers,
-            warmup_calls: 0,
-            calls: 1,
-            lasting: Duration::from_secs(1),
-            seed: 1,
-        }
-    }
 
     #[test]
     fn the_first_failure_ends_the_wait() {
@@ -248,24 +359,25 @@ mod tests {
             job: String::new(),
             transport: "ring+shm",
             servers: 1,
-            cores: vec![Core(0), Core(1)],
+            seats: Seats::Cores(vec![Core(0), Core(1)], 2),
             within: Duration::from_secs(1),
         };
-        let error = await_reports::<()>(&workers, &reports).expect_err("client 0 wrote nothing");
-        assert_eq!(error.to_string(), "client 0 of ring+shm failed: its process ended without a report");
+        let parse = |text: &str| serde_json::from_str::<()>(text).map_err(|_| "no report".to_owned());
+        let error = await_reports(&workers, &reports, parse).expect_err("client 0 wrote nothing");
+        assert_eq!(error.to_string(), "client 0 of ring+shm failed: no report");
     }
 
     #[test]
     fn processes_get_cores_of_their_own_as_long_as_there_are_enough() {
         let pair = CorePair { responder: Core(4), initiator: Core(7) };
-        let cores = |others: &[usize], servers, clients| {
+        let seats = |others: &[usize], servers, clients| {
             let placement = Placement::new(pair, others.iter().map(|&core| Core(core)));
-            placement.of(&exchange(servers, clients)).into_iter().map(|core| core.0).collect::<Vec<_>>()
+            let seats = placement.of_roles(servers, clients).expect("on this machine there is room");
+            let Seats::Cores(cores, _) = &seats else { unreachable!("they are on this machine") };
+            (cores.iter().map(|core| core.0).collect::<Vec<_>>(), seats.are_shared())
         };
-        assert_eq!(cores(&[], 1, 1), [4, 7]);
-        assert_eq!(cores(&[4, 5, 6, 7], 2, 2), [4, 5, 7, 6]);
-        assert_eq!(cores(&[], 1, 3), [4, 7, 4, 7]);
-        let placement = Placement::new(pair, []);
-        assert!(placement.is_shared(&exchange(1, 2)) && !placement.is_shared(&exchange(1, 1)));
+        assert_eq!(seats(&[], 1, 1), (vec![4, 7], false));
+        assert_eq!(seats(&[4, 5, 6, 7], 2, 2), (vec![4, 5, 7, 6], false));
+        assert_eq!(seats(&[], 1, 3), (vec![4, 7, 4, 7], true));
     }
 }

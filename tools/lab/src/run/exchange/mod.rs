@@ -25,14 +25,14 @@ use farcall_base::seed_of_stream;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run, run_with};
-pub(crate) use cluster::{Report, Workers, run_by, run_workers};
+pub(crate) use cluster::{Report, Seats, Workers, run_by, run_workers, run_workers_with};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use instruments::{Asides, Instruments};
 pub use report::{ClientReport, ExchangeResult, Rest};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
-pub(crate) use worker::{OVERHEAD_MAX, pass, report_on};
+pub(crate) use worker::{OVERHEAD_MAX, pass, report_on, settings_of};
 pub use worker::{WORKER_COMMAND, work};
 
 /// Answers requests.

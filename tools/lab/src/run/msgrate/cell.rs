@@ -5,7 +5,7 @@
 //! a message with none beside it takes three times as long, and the host moves them every few minutes, so
 //! that figures of different blocks say little about each other.
 
-use super::{MessageRate, MessageRateError, MessageRateResult, run};
+use super::{MessageRate, MessageRateError, MessageRateResult, run_on};
 use crate::run::bench::{Bench, BenchError};
 use crate::run::blocks::{BlockPlan, Blocks, Distance};
 use crate::run::regime::Regime;
@@ -75,7 +75,7 @@ impl RateCell {
                 return Ok(None);
             }
             begin(&rates[place]);
-            match run(&rates[place]) {
+            match run_on(bench, &rates[place]) {
                 Err(MessageRateError::Failed { why, .. }) if rates[place].raw.is_some() => {
                     failed[place] = Some(why);
                     Ok(None)

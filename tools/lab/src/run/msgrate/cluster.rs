@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use farcall::bootstrap::{
     ChildPlan, Children, Rendezvous, RendezvousError, SpawnError, end_with_this_thread,
@@ -17,8 +17,11 @@ use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
 use crate::explain::trace::{HostTrace, TracedMessages};
 use crate::files::ScratchFolder;
+use crate::run::bench::Bench;
 use crate::run::beside;
+use crate::run::exchange::{ExchangeError, Report, Seats, Workers, run_workers_with};
 use crate::run::program::Program;
+use crate::run::world::{World, WorldError};
 
 /// Why the rate could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +43,9 @@ pub enum MessageRateError {
         /// The system's words.
         why: String,
     },
+    /// The ranks of the launcher are too few, or one of them is gone.
+    #[error(transparent)]
+    World(#[from] WorldError),
     /// No thread is left to hear the processes.
     #[error("{why}")]
     Thread {
@@ -62,6 +68,11 @@ pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     run_by(&Program::THIS, rate)
 }
 
+/// Measures where `bench` is: at two ranks of its launcher, or as [`run`].
+pub fn run_on(bench: &Bench, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+    bench.world().map_or_else(|| run(rate), |world| run_at(world, rate))
+}
+
 /// As [`run`], with two processes of that program.
 pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     let by_launcher = rate.transport == "mpi";
@@ -79,38 +90,115 @@ pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRat
     let outputs = if by_launcher { launched(program, &text, end) } else { started(program, &text, end) };
     let [sent, received] = jobs.each_ref().map(|job| job.trace_file.as_deref().map(taken));
     let outputs = outputs?;
-    let mut elapsed = None;
-    let (mut sent, mut received) = (sent.unwrap_or_default(), received.unwrap_or_default());
-    let mut failures = Vec::new();
-    let mut reports = 0;
-    for line in outputs.lines() {
-        match serde_json::from_str(line) {
-            Ok(WorkerReport::Sender { traces }) => sent.extend(traces),
-            Ok(WorkerReport::Receiver { elapsed: time, traces }) => {
-                elapsed = Some(time);
-                received.extend(traces);
+    let mut gathered = Gathered {
+        sent: sent.unwrap_or_default(),
+        received: received.unwrap_or_default(),
+        ..Gathered::default()
+    };
+    // Libraries write to the standard output, too.
+    outputs
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .for_each(|report| gathered.add(report));
+    gathered.into_result(rate)
+}
+
+/// As [`run`], between the first two ranks of a launcher.
+fn run_at(world: &World, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+    let failed = |why: String| MessageRateError::Failed { transport: rate.transport.clone(), why };
+    if rate.transport == "mpi" || rate.raw.is_some() {
+        let why =
+            "the library needs processes of its own; run it without the launcher, which it starts itself";
+        return Err(failed(why.to_owned()));
+    }
+    let ranks = world.places_for(2, "a sender and a receiver")?.to_vec();
+    let shares_cores = world.share_cores(&ranks);
+    let job = |rank: &u32| {
+        let cores = world.ranks().get(*rank as usize).map_or_else(Vec::new, |about| about.cores.clone());
+        Job {
+            rate: rate.clone(),
+            cores: threads_of(rate.threads, *rank, &cores),
+            shares_cores,
+            trace_file: None,
+        }
+    };
+    let jobs: Vec<Job> = ranks.iter().map(job).collect();
+    let workers = Workers {
+        program: Program::THIS,
+        command: WORKER_COMMAND,
+        job: serde_json::to_string(&jobs).expect("jobs are JSON"),
+        transport: &rate.transport,
+        servers: 0,
+        seats: Seats::Ranks(world, ranks),
+        within: rate.lasting * 2 + OVERHEAD_MAX,
+    };
+    let reports = run_workers_with(&workers, report_in).map_err(|error| match error {
+        ExchangeError::World(error) => error.into(),
+        error => failed(error.to_string()),
+    })?;
+    let mut outcome = Gathered::default();
+    reports.into_iter().for_each(|report| outcome.add(report));
+    outcome.into_result(rate)
+}
+
+/// The cores of a rank's threads; ranks that may use the same ones begin at different ones.
+fn threads_of(threads: usize, rank: u32, cores: &[usize]) -> Vec<usize> {
+    let first = rank as usize * threads;
+    cores.iter().cycle().skip(first % cores.len().max(1)).take(threads).copied().collect()
+}
+
+/// What a process has written.
+fn report_in(text: &str) -> Result<WorkerReport, String> {
+    // Libraries write to the standard output, too.
+    let own = text.lines().find_map(|line| serde_json::from_str::<WorkerReport>(line).ok());
+    match own.or_else(|| serde_json::from_str::<Report<()>>(text).ok()?.err().map(WorkerReport::Failed)) {
+        Some(WorkerReport::Failed(why)) => Err(why),
+        Some(report) => Ok(report),
+        None => Err("its process ended without a report".to_owned()),
+    }
+}
+
+/// What the processes have reported.
+#[derive(Default)]
+struct Gathered {
+    elapsed: Option<Duration>,
+    sent: Vec<HostTrace>,
+    received: Vec<HostTrace>,
+    failures: Vec<String>,
+    reports: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, report: WorkerReport) {
+        self.reports += 1;
+        match report {
+            WorkerReport::Sender { traces } => self.sent.extend(traces),
+            WorkerReport::Receiver { elapsed, traces } => {
+                self.elapsed = Some(elapsed);
+                self.received.extend(traces);
             }
-            Ok(WorkerReport::Failed(why)) => failures.push(why),
-            // Libraries write to the standard output, too.
-            Err(_) => continue,
+            WorkerReport::Failed(why) => self.failures.push(why),
         }
-        reports += 1;
     }
-    if reports < 2 {
-        failures.push("a process ended, or took too long, without a report".to_owned());
-    }
-    match elapsed.filter(|_| failures.is_empty()) {
-        Some(elapsed) => {
-            // The threads of both sides are in the order of their numbers, and talk to those of the same
-            // number.
-            let traced = rate.traced.then(|| TracedMessages::on_machine(sent.iter().zip(&received)));
-            Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
+
+    fn into_result(mut self, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+        if self.reports < 2 {
+            self.failures.push("a process ended, or took too long, without a report".to_owned());
         }
-        None => {
-            // Both sides may say the same.
-            failures.dedup();
-            let (transport, why) = (rate.transport.clone(), failures.join("; "));
-            Err(MessageRateError::Failed { transport, why })
+        match self.elapsed.filter(|_| self.failures.is_empty()) {
+            Some(elapsed) => {
+                // The threads of both sides are in the order of their numbers, and talk to those of the same
+                // number.
+                let pairs = self.sent.iter().zip(&self.received);
+                let traced = rate.traced.then(|| TracedMessages::on_machine(pairs));
+                Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
+            }
+            None => {
+                // Both sides may say the same.
+                self.failures.dedup();
+                let (transport, why) = (rate.transport.clone(), self.failures.join("; "));
+                Err(MessageRateError::Failed { transport, why })
+            }
         }
     }
 }

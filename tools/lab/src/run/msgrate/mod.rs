@@ -23,7 +23,7 @@ use crate::explain::trace::TracedMessages;
 
 pub use cell::{RateCell, RateLine};
 pub(crate) use cluster::run_by;
-pub use cluster::{MessageRateError, run};
+pub use cluster::{MessageRateError, run, run_on};
 pub use raw::Raw;
 pub use work::{WORKER_COMMAND, work};
 

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::bootstrap::Bootstrap;
-use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer, TransportKind};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +18,8 @@ use super::{Plan, Roles, WorkloadOutcome, WorkloadTest};
 use crate::explain::trace::{HostTrace, Traced};
 use crate::run::bench::{Bench, BenchError};
 use crate::run::exchange::{
-    OVERHEAD_MAX, OwnCounters, Report, Workers, pass, report_on, run_workers, sum_of,
+    ExchangeError, OVERHEAD_MAX, OwnCounters, Report, Workers, pass, report_on, run_workers, settings_of,
+    sum_of,
 };
 use crate::run::program::Program;
 
@@ -56,18 +56,19 @@ impl WorkloadTest {
     pub fn run(&self, bench: &Bench, transport: TransportKind) -> Result<WorkloadOutcome, BenchError> {
         let plan = self.plan(transport);
         let placement = bench.placement();
-        let (servers, cores) = match self.roles {
+        let (servers, seats) = match self.roles {
             Roles::Everyone(ranks) => (0, placement.in_turn(ranks)),
             Roles::Apart { clients, servers } => (servers, placement.of_roles(servers, clients)),
         };
-        let job = Job { plan, shares_cores: placement.is_shared_by(self.roles.ranks()) };
+        let seats = seats.map_err(ExchangeError::from)?;
+        let job = Job { plan, shares_cores: seats.are_shared() };
         let reports: Vec<RankReport> = run_workers(&Workers {
             program: Program::THIS,
             command: WORKLOAD_COMMAND,
             job: serde_json::to_string(&job).expect("a job is JSON"),
             transport: transport.name(),
             servers,
-            cores,
+            seats,
             within: PROBING_MAX + job.plan.load_end() + OVERHEAD_MAX * 2,
         })?;
         let best_nanos = reports.iter().find_map(|report| report.best_nanos.as_deref());
@@ -87,8 +88,9 @@ pub fn work(job: &str) -> String {
 
 fn take_part(job: &Job) -> Report<RankReport> {
     let plan = Arc::new(job.plan.clone());
-    let settings = Settings::load(plan.settings.iter().cloned()).map_err(sentence)?;
-    let node = Node::new(Bootstrap::from_env().map_err(sentence)?, settings);
+    let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let settings = settings_of(&plan.settings, plan.seed, bootstrap.rank)?;
+    let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(&plan.transport).map_err(sentence)?;
     plan.serve(&endpoint);
     let rank = Rank { job, plan, node: &node, endpoint: &endpoint };
