@@ -87,8 +87,8 @@ pub struct Sessions {
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
-    /// A session that we asked for, at the address that the directory gives for the peer of this incarnation; 0
-    /// if it does not say.
+    /// A session that we asked for, at the address that the directory gives for the peer of this incarnation;
+    /// 0 if it does not say.
     pub fn opening(&mut self, peer: Peer, incarnation: u64) {
         let live = Live {
             peer,
