@@ -258,6 +258,7 @@ pub fn tcp_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        numbers: SessionNumbers::ALL,
     }
 }
 
