@@ -39,7 +39,8 @@ const PLANNED: Entry =
 /// and of the send.
 #[derive(Clone, Copy, Debug)]
 struct Match {
-    stream: (u32, Option<Peer>, u32),
+    /// Sender, its life, session, tag: each life numbers its sessions from the first again.
+    stream: (u32, u32, Option<Peer>, u32),
     receive: u64,
     send: u64,
 }
@@ -256,8 +257,8 @@ impl Ledger {
             self.violation(now, format!("message {number} was received, and was not sent"));
         }
         let receive = receive.unwrap_or_else(|| self.mail.next_place());
-        let Entry { place: send, session, .. } = self.mail.sends[number];
-        let stream = (sender, session, tag);
+        let Entry { place: send, session, life, .. } = self.mail.sends[number];
+        let stream = (sender, life, session, tag);
         self.check_order(Match { stream, receive, send }, number, now);
     }
 
