@@ -11,6 +11,7 @@ mod client;
 mod connect;
 mod endpoint;
 mod executor;
+mod life;
 mod names;
 mod node;
 pub mod parameters;

@@ -188,7 +188,8 @@ impl Node {
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
         let label = self.label(&directions.key());
-        let builder = Builder { identity, settings, ranks: self.size(), clock: &clock, label: &label, seed };
+        let (ranks, local) = (self.size(), site.local());
+        let builder = Builder { identity, settings, ranks, clock: &clock, label: &label, local, seed };
         let transport = builder
             .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;

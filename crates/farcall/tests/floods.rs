@@ -211,7 +211,7 @@ impl Stranger {
 
     fn ping(&mut self, session: WireSession) {
         let mut head = Head::new();
-        SessionPacket::Ping { number: self.random.bits() | 1 }.put(session, &mut head);
+        SessionPacket::Ping { number: self.random.bits() | 1, life: None }.put(session, &mut head);
         self.send(&head, &[]);
     }
 

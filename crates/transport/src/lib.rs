@@ -6,6 +6,7 @@
 mod batch;
 mod kept;
 mod library;
+mod life;
 mod matcher;
 mod message;
 mod outcome;
@@ -31,6 +32,8 @@ pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
     LibraryTransport, Presence, compose, split_composed,
 };
+pub(crate) use life::Watching;
+pub use life::{LifeAnswer, LifeWatch};
 pub(crate) use message::Envelope;
 pub use message::{Arrived, MessageId, Origin, Posted, SendOutcome, SendRefused};
 pub(crate) use outcome::down_reason;

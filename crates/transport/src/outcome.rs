@@ -135,9 +135,14 @@ pub enum DownReason {
     /// Nobody answers at the peer's address.
     #[error("nobody answers at the peer's address")]
     Unreachable,
-    /// The peer was silent for longer than the limit, or its process ended.
+    /// The peer's process ended, or neither it nor its endpoint was heard for longer than the limit.
     #[error("the peer is dead: its process ended or it was silent for longer than the limit")]
     Dead,
+    /// The peer's process lives, but its endpoint was not polled for longer than `endpoint.poll_timeout`.
+    #[error(
+        "the peer's process lives, but its endpoint was not polled for longer than endpoint.poll_timeout"
+    )]
+    NotPolled,
     /// The peer started again: this session belonged to its former life.
     #[error("the peer was restarted")]
     Restarted,
@@ -169,6 +174,7 @@ pub(crate) fn down_reason(reason: EndReason) -> DownReason {
     match reason {
         EndReason::Unreachable => DownReason::Unreachable,
         EndReason::Dead => DownReason::Dead,
+        EndReason::NotPolled => DownReason::NotPolled,
         EndReason::Restarted => DownReason::Restarted,
         EndReason::Closed => DownReason::Closed,
         EndReason::Violation { what } => DownReason::Violation { what },

@@ -223,7 +223,7 @@ impl Ledger {
             // What waits for a session may be more than the peer turns out to take.
             DownReason::Refused { .. } => !scenario.tuning.of_hosts.is_empty(),
             // The simulated fabric loses packets and hosts, and never a connection by itself.
-            DownReason::Violation { .. } | DownReason::Fabric { .. } => false,
+            DownReason::Violation { .. } | DownReason::Fabric { .. } | DownReason::NotPolled => false,
         }
     }
 

@@ -187,7 +187,8 @@ parameters! {
         call_timeout: Duration = "10s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a call fails unless it was given a deadline of its own.";
         message_timeout: Duration = "3600s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a send or receive fails unless it was given a deadline of its own.";
         unexpected_bytes: usize = "1M", Domain::size(64 * K, G), Endpoint, "Most bytes of each peer's messages that wait here for a receive; senders wait then. A message counts 64 more.";
-        peer_timeout: Duration = "1s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Silence after which a peer counts as dead.";
+        peer_timeout: Duration = "1s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Silence after which a peer counts as dead, if its process is silent too: one that lives and does not poll is late.";
+        poll_timeout: Option<Duration> = "auto", Domain::duration(MILLISECOND, HOUR).or_auto(), Endpoint, "Time for which a peer may not poll although its process lives, at least peer_timeout; auto sets no limit: it is late as long as its process lives.";
         idle: Idle = "block", Domain::choice::<Idle>(), Endpoint, "What a waiting endpoint does when there is nothing to do.";
         resolve_timeout: Duration = "10s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that a peer may take to make its endpoint known.";
         spin_time: Duration = "20us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time without events before a waiting endpoint yields or sleeps.";

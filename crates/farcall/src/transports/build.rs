@@ -13,12 +13,14 @@ use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::HomaPolicy;
 use farcall_sim::Host;
 use farcall_transport::{
-    Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, RingConfig, Transport,
+    Library, LibraryConfig, LibraryTransport, LifeWatch, PacketConfig, PacketTransport, Ring, RingConfig,
+    Transport,
 };
 
 use super::TransportKind;
 use super::config::{basic_config, fault_config, homa_config, homa_rules, lane_delay_config, ring_config};
 use crate::bootstrap::random;
+use crate::life::Watch;
 use crate::parameters::Settings;
 use crate::simulated::ChargedTransport;
 
@@ -31,6 +33,14 @@ pub enum Site<'a> {
 }
 
 impl Site<'_> {
+    /// The address of this machine; `None` on a simulated fabric.
+    pub fn local(&self) -> Option<IpAddr> {
+        match self {
+            Self::Machine(local) => Some(*local),
+            Self::Simulated(_) => None,
+        }
+    }
+
     /// From which an endpoint draws what peers must not foretell: the system's random source. On a simulated
     /// fabric it follows from the incarnation, which was drawn from the simulation's seed, so that every run
     /// with that seed is the same.
@@ -57,6 +67,9 @@ pub struct Builder<'a> {
     pub clock: &'a Clock,
     /// Under which name it counts.
     pub label: &'a str,
+    /// The address of this machine at which the process answers for endpoints that are not polled; `None` on
+    /// a simulated fabric.
+    pub local: Option<IpAddr>,
     /// From which transports draw what peers must not foretell: see [`Site::seed`].
     pub seed: [u8; 32],
 }
@@ -118,11 +131,32 @@ impl Builder<'_> {
         }
     }
 
+    /// What answers for the endpoint while it is not polled.
+    fn watch(&self) -> Option<Box<dyn LifeWatch>> {
+        static SAID: Once = Once::new();
+        match Watch::at(self.local?) {
+            Ok(watch) => Some(Box::new(watch)),
+            Err(error) => {
+                SAID.call_once(|| {
+                    eprintln!(
+                        "farcall: no port to answer at for endpoints that are not polled ({error}): their peers take \
+                         silence of endpoint.peer_timeout for death"
+                    );
+                });
+                None
+            }
+        }
+    }
+
     pub(super) fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig) -> Built {
         let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
         let config = &LibraryConfig { ranks: self.ranks, ..*config };
         let entropy = Entropy::from_seed(self.seed);
-        Ok(Box::new(LibraryTransport::new(library, identity, entropy, config, counters, label)?))
+        let made = LibraryTransport::new(library, identity, entropy, config, counters, label)?;
+        Ok(match self.watch() {
+            Some(watch) => Box::new(made.watched_by(watch, self.settings.endpoint.poll_timeout)),
+            None => Box::new(made),
+        })
     }
 
     pub(super) fn basic<D: Datagram + 'static>(&self, driver: D) -> Built {
@@ -137,16 +171,27 @@ impl Builder<'_> {
 
     /// A packet protocol over a driver, with faults in between if the settings ask for any.
     fn packet<D: Datagram + 'static, P: Policy>(&self, driver: D, policy: P, config: &PacketConfig) -> Built {
+        let faults = fault_config(&self.settings.fault);
+        if faults == FaultConfig::none(faults.seed) {
+            return self.packet_over(driver, policy, config);
+        }
+        let driver = Fault::new(driver, faults, self.clock.clone(), &format!("fault {}", self.label));
+        self.packet_over(driver, policy, config)
+    }
+
+    fn packet_over<D: Datagram + 'static, P: Policy>(
+        &self,
+        driver: D,
+        policy: P,
+        config: &PacketConfig,
+    ) -> Built {
         let (identity, label, entropy) = (self.identity, self.label, Entropy::from_seed(self.seed));
         let config = &PacketConfig { ranks: self.ranks, ..*config };
         let counters = CounterFile::process();
-        let faults = fault_config(&self.settings.fault);
-        if faults == FaultConfig::none(faults.seed) {
-            return Ok(Box::new(PacketTransport::new(
-                driver, policy, identity, entropy, config, counters, label,
-            )?));
-        }
-        let driver = Fault::new(driver, faults, self.clock.clone(), &format!("fault {label}"));
-        Ok(Box::new(PacketTransport::new(driver, policy, identity, entropy, config, counters, label)?))
+        let made = PacketTransport::new(driver, policy, identity, entropy, config, counters, label)?;
+        Ok(match self.watch() {
+            Some(watch) => Box::new(made.watched_by(watch, self.settings.endpoint.poll_timeout)),
+            None => Box::new(made),
+        })
     }
 }

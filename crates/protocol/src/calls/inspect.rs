@@ -51,6 +51,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         &self.sessions
     }
 
+    /// The same, which learn of the lives of peers so.
+    pub fn sessions_mut(&mut self) -> &mut Sessions {
+        &mut self.sessions
+    }
+
     /// What decides about grants and order.
     pub fn policy(&self) -> &P {
         &self.policy

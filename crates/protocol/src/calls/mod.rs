@@ -266,6 +266,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         self.handle_timeout_of_calls(now);
     }
 
+    /// Whether [`Calls::handle_timeout`] would judge a peer by now.
+    #[inline]
+    pub fn judges_peers(&self, now: Instant) -> bool {
+        self.sessions.is_due(now)
+    }
+
     /// As [`Calls::handle_timeout`], but judges no peer: for when packets that have arrived are still to be
     /// handed in.
     #[inline]

@@ -51,10 +51,16 @@ impl Sessions {
         (self.sweep_at != Instant::NEVER).then_some(self.sweep_at)
     }
 
+    /// Whether [`Sessions::handle_timeout`] has something to do.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.sweep_at
+    }
+
     /// Does what is due by `now`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
-        if now >= self.sweep_at {
+        if self.is_due(now) {
             self.sweep(now);
         }
     }
@@ -116,34 +122,35 @@ impl Sessions {
     /// had left before.
     fn sweep_up(&mut self, index: u16, now: Instant) {
         self.confirm_again(index, now);
-        let (timeout, ping_after) = (self.config.peer_timeout, self.ping_after());
+        let ping_after = self.ping_after();
         let slot = &mut self.slots[usize::from(index)];
         if slot.pinged_at <= slot.heard_at {
             slot.unanswered_pings = 0;
+            slot.life.heard();
         }
         let next_at = slot.pinged_at.max(slot.heard_at) + ping_after;
         if slot.unanswered_pings == PINGS {
-            let dead_at = next_at.max(slot.heard_at + timeout);
-            return if now < dead_at {
-                self.wake_by(index, dead_at)
-            } else {
-                self.end(index, EndReason::Dead)
-            };
+            return self.judge(index, now);
         }
         if now < next_at {
             return self.wake_by(index, next_at);
         }
         slot.unanswered_pings += 1;
+        if slot.unanswered_pings > 1 {
+            self.ask_for_life(index, now);
+        }
         self.ping(index, now);
     }
 
-    /// Repeats the confirmation of a session that we opened until anything is heard in it: the acceptor
-    /// does not ask. After a while it is up to the pings of any silent session.
+    /// Repeats the confirmation of a session that we opened until it is answered: the acceptor does not ask,
+    /// and each side says in it where its process answers. After a while it is up to the pings of any silent
+    /// session.
     fn confirm_again(&mut self, index: u16, now: Instant) {
         let (retry_after_max, ping_after) = (self.retry_after_max(), self.ping_after());
         let slot = &mut self.slots[usize::from(index)];
         let Some(handshake) = &mut slot.confirming else { return };
-        if slot.heard_at > handshake.since || now.since(handshake.since) >= ping_after {
+        let is_answered = slot.heard_at > handshake.since && slot.ping_number == 0;
+        if is_answered || now.since(handshake.since) >= ping_after {
             slot.confirming = None;
             return;
         }
@@ -189,7 +196,7 @@ impl Sessions {
         (slot.pinged_at, slot.ping_number) = (now, number);
         let link = slot.link;
         self.counters.pings_sent += 1;
-        self.queue(link.to, link.remote, SessionPacket::Ping { number });
+        self.queue(link.to, link.remote, SessionPacket::Ping { number, life: self.life });
         self.wake_by(index, now + self.ping_after());
     }
 

@@ -20,7 +20,7 @@
 //!   restarted; its older sessions end. Ranks are taken at their word here: who leads to whom is the
 //!   caller's to check.
 //! - Any packet is a sign of life. After a quarter of the peer timeout without one a side pings, and after
-//!   the whole of it the peer is dead.
+//!   the whole of it the peer is dead, unless its process answers elsewhere that it lives (`life.rs`).
 //!
 //! Nothing but RESET, CLOSE and REFUSE ends a session from outside. Each must name a number of 48 bits and
 //! come from the session's address, and CLOSE must name the incarnation. So who cannot read what the two
@@ -30,6 +30,7 @@ mod config;
 mod cookies;
 mod handshake;
 mod hosts;
+mod life;
 mod liveness;
 mod path;
 mod receive;
@@ -37,14 +38,16 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::wire::{Head, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
+use crate::wire::{Head, LifePort, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use cookies::Cookies;
 use hosts::Hosts;
+pub use life::LifeQuestion;
 use liveness::ResetBudget;
 use slot::{Slot, State};
 
@@ -118,9 +121,12 @@ pub enum EndReason {
     /// Nobody answered: check the address, or wait for the peer to start.
     #[error("nobody answers at the peer's address")]
     Unreachable,
-    /// The peer was silent for the whole of the peer timeout.
+    /// The peer was silent for the whole of the peer timeout, and so was its process.
     #[error("the peer was silent for longer than the limit")]
     Dead,
+    /// The peer's process lives, but its endpoint was not polled for longer than this side's limit.
+    #[error("the peer's process lives, but its endpoint was not polled for longer than the limit")]
+    NotPolled,
     /// The peer's process is another one now: connect again.
     #[error("the peer was restarted")]
     Restarted,
@@ -167,6 +173,10 @@ pub struct SessionCounters {
     pub resets_sent: u64,
     /// Asked for signs of life.
     pub pings_sent: u64,
+    /// Asked whether the processes of silent peers live.
+    pub lives_asked: u64,
+    /// Processes of silent peers that were found alive.
+    pub lives_found: u64,
     /// OPENs and confirmations sent again.
     pub handshakes_resent: u64,
     /// Asked openers to prove their addresses.
@@ -222,6 +232,11 @@ pub struct Sessions {
     /// The earliest of them.
     sweep_at: Instant,
     resets: ResetBudget,
+    /// Where this side's process answers for it.
+    life: Option<LifePort>,
+    /// For how long a peer may not poll although its process lives; without a limit as long as it lives.
+    poll_timeout: Option<Duration>,
+    questions: VecDeque<LifeQuestion>,
     counters: SessionCounters,
 }
 
@@ -258,6 +273,9 @@ impl Sessions {
             timers: BTreeSet::new(),
             sweep_at: Instant::NEVER,
             resets: ResetBudget::default(),
+            life: None,
+            poll_timeout: None,
+            questions: VecDeque::new(),
             counters: SessionCounters::default(),
         })
     }

@@ -38,7 +38,7 @@ impl Sessions {
         slot.path = Some(Path { to: from, number, asked_at: now });
         let remote = slot.link.remote;
         self.counters.pings_sent += 1;
-        self.queue(from, remote, SessionPacket::Ping { number });
+        self.queue(from, remote, SessionPacket::Ping { number, life: None });
     }
 
     fn move_to(&mut self, index: u16, to: PeerAddress, now: Instant) {

@@ -80,14 +80,18 @@ impl Sessions {
             SessionPacket::Refuse(reason) => self.on_refuse(from, header.session, reason),
             SessionPacket::Close { incarnation } => self.on_close(from, header.session, incarnation),
             SessionPacket::Reset { life_code } => self.on_reset(from, header.session, life_code),
-            SessionPacket::Ping { number } => {
+            SessionPacket::Ping { number, life } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
+                    self.learn_life(index, life);
                     let link = self.slots[index].link;
-                    self.queue(link.to, link.remote, SessionPacket::Pong { number });
+                    // The answer is never the longer one.
+                    let life = self.life.filter(|_| life.is_some());
+                    self.queue(link.to, link.remote, SessionPacket::Pong { number, life });
                 }
             }
-            SessionPacket::Pong { number } => {
+            SessionPacket::Pong { number, life } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
+                    self.learn_life(index, life);
                     self.measure(index, number, now);
                 }
             }

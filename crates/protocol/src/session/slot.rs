@@ -11,6 +11,7 @@ use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
 use farcall_base::{Identity, Instant, SessionNumbers};
 
 use super::hosts::Host;
+use super::life::Life;
 use super::{Link, PeerAddress, SessionId};
 
 /// Where a session stands.
@@ -85,6 +86,8 @@ pub(super) struct Slot {
     /// What the last ping said; 0 when it was answered.
     pub(super) ping_number: u64,
     pub(super) round_trip_nanos: u64,
+    /// What is known of the peer's life beyond what it sends.
+    pub(super) life: Life,
     /// Repeats the confirmation of a session that we opened until anything is heard in it.
     pub(super) confirming: Option<Handshake>,
     /// Where the session may have moved to.
@@ -119,6 +122,7 @@ impl Slot {
             unanswered_pings: 0,
             ping_number: 0,
             round_trip_nanos: 0,
+            life: Life::UNKNOWN,
             confirming: None,
             path: None,
             wake_at: Instant::NEVER,

@@ -21,7 +21,10 @@ pub use message::{
     WHOLE_HEADER_BYTES, parse_whole, put_acknowledge, put_bare, put_cutoffs, put_fragment, put_grant,
     put_resend, put_whole,
 };
-pub use session::{Cookie, Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION, life_code};
+pub use session::{
+    Cookie, LIFE_PORT_BYTES, LifePort, Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION,
+    life_code,
+};
 pub use tagged::{
     BATCH_ENTRY_BYTES, BRIEF_HEAD_BYTES, Batch, BriefHead, TaggedPacket, put_entry, put_tagged,
 };

@@ -127,13 +127,32 @@ pub enum SessionPacket {
     Ping {
         /// A number that nobody else can know.
         number: u64,
+        /// Where the sender's process answers for it.
+        life: Option<LifePort>,
     },
     /// The sign of life.
     Pong {
         /// What the ping said.
         number: u64,
+        /// Where the sender's process answers for it; only where the ping said the same of its sender.
+        life: Option<LifePort>,
     },
 }
+
+/// Where a process answers, by a thread of its own, that it lives and still has the endpoint of a session.
+/// What the bytes mean is the business of those that ask and answer there: see `docs/protocol/life.md`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LifePort(pub [u8; LIFE_PORT_BYTES]);
+
+/// Shows nothing of the secret in it.
+impl core::fmt::Debug for LifePort {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("LifePort")
+    }
+}
+
+/// The length of a [`LifePort`]: with the header before it it fits the head of a library's message.
+pub const LIFE_PORT_BYTES: usize = 42;
 
 const OFFER_PACKET_BYTES: usize = 64;
 const COOKIE_BYTES: usize = 16;
@@ -169,8 +188,8 @@ impl SessionPacket {
             Opcode::Retry => Ok(Self::Retry(parse_cookie(packet, HEADER_BYTES, RETRY_BYTES)?)),
             Opcode::Close => Ok(Self::Close { incarnation: u64_at(packet, HEADER_BYTES)? }),
             Opcode::Reset => Ok(Self::Reset { life_code: u64_at(packet, HEADER_BYTES)? }),
-            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire() }),
-            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire() }),
+            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire(), life: life_port(packet) }),
+            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire(), life: life_port(packet) }),
             _ => malformed("not a packet of a session"),
         }
     }
@@ -179,7 +198,7 @@ impl SessionPacket {
     /// knows.
     pub fn put(&self, session: WireSession, head: &mut Head) {
         let call = match self {
-            Self::Ping { number } | Self::Pong { number } => CallKey::from_wire(*number),
+            Self::Ping { number, .. } | Self::Pong { number, .. } => CallKey::from_wire(*number),
             _ => CallKey::NONE,
         };
         head.start(&Header { opcode: self.opcode(), flags: Flags::CHECKSUM, session, call });
@@ -200,7 +219,11 @@ impl SessionPacket {
             Self::Close { incarnation: word } | Self::Reset { life_code: word } => {
                 head.put(word.to_le_bytes())
             }
-            Self::Ping { .. } | Self::Pong { .. } => {}
+            Self::Ping { life, .. } | Self::Pong { life, .. } => {
+                if let Some(LifePort(bytes)) = life {
+                    head.put(*bytes);
+                }
+            }
         }
         head.seal(&[]);
     }
@@ -217,6 +240,11 @@ impl SessionPacket {
             Self::Pong { .. } => Opcode::Pong,
         }
     }
+}
+
+/// What a PING or PONG says behind its header. Peers that say nothing there do not answer but by polling.
+fn life_port(packet: &[u8]) -> Option<LifePort> {
+    bytes_at(packet, HEADER_BYTES).ok().map(LifePort)
 }
 
 fn version(packet: &[u8]) -> Result<u8, Malformed> {

@@ -48,9 +48,16 @@ fn session_packets() -> Vec<(&'static str, WireSession, SessionPacket)> {
         ("REFUSE (rank)", SESSION, SessionPacket::Refuse(RefuseReason::Rank)),
         ("CLOSE", SESSION, SessionPacket::Close { incarnation }),
         ("RESET", SESSION, SessionPacket::Reset { life_code }),
-        ("PING", SESSION, SessionPacket::Ping { number: 0x1_0000_0007 }),
-        ("PONG", SESSION, SessionPacket::Pong { number: 0x1_0000_0007 }),
+        ("PING", SESSION, SessionPacket::Ping { number: 0x1_0000_0007, life: None }),
+        ("PING (life port)", SESSION, SessionPacket::Ping { number: 0x1_0000_0007, life: Some(life_port()) }),
+        ("PONG", SESSION, SessionPacket::Pong { number: 0x1_0000_0007, life: None }),
     ]
+}
+
+fn life_port() -> LifePort {
+    let mut bytes = [0; LIFE_PORT_BYTES];
+    bytes.iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
+    LifePort(bytes)
 }
 
 type Put = fn(&mut Head, Flags, CallKey);

@@ -10,6 +10,8 @@ farcall_driver::declare_counters! {
         batches_sent: "messages" => "Messages of the library that carried short tagged messages",
         window_full: "messages" => "Tagged messages that had to wait for their session or for the peer's window",
         waited_for_session: "calls" => "Requests that had to wait for their session",
+        lives_asked: "questions" => "Asked whether the process of a silent peer lives",
+        lives_found: "answers" => "Found that the process of a silent peer lives: the peer is late",
         deaths_reported: "peers" => "Peers that the library itself reported dead",
         unknown_sessions: "messages" => "Messages of sessions that are over, or never were",
         malformed: "messages" => "Messages that no correct peer sends",

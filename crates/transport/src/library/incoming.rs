@@ -110,6 +110,8 @@ impl<L: Library> LibraryTransport<L> {
         };
         // It is a process of the same launch, and opens no more sessions than it has endpoints.
         self.sessions.handle(from, || None, header, arrival.head(), now);
+        // Before a handler that takes long: a peer must know where this process answers meanwhile.
+        self.transmit_session_packets();
         self.report_sessions(sink);
     }
 

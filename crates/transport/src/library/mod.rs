@@ -47,7 +47,7 @@ pub use seam::{
 
 use crate::matcher::{Deferral, DeferredHead, Matcher};
 use crate::trace::CallTracer;
-use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
+use crate::{Holdings, LifeWatch, SessionId, Sink, Transport, TransportLimits, Watching};
 
 /// Where a message came from whose session says it anyway.
 const NOBODY: PeerAddress = PeerAddress(u32::MAX);
@@ -118,6 +118,7 @@ pub struct LibraryTransport<L: Library> {
     polls_without_progress: u32,
     /// Polls in a row that took in as much as they may, so that more may lie behind it.
     busy_polls: u32,
+    watching: Watching,
 }
 
 impl<L: Library> LibraryTransport<L> {
@@ -172,7 +173,17 @@ impl<L: Library> LibraryTransport<L> {
             now: Instant::ZERO,
             polls_without_progress: 0,
             busy_polls: 0,
+            watching: Watching::default(),
         })
+    }
+
+    /// Has this endpoint answered for while it is not polled, and the processes of silent peers asked. One
+    /// that lives may be silent for `poll_timeout`, if there is a limit.
+    #[must_use]
+    pub fn watched_by(mut self, watch: Box<dyn LifeWatch>, poll_timeout: Option<Duration>) -> Self {
+        self.sessions.set_life(watch.port(), poll_timeout);
+        self.watching = Watching::by(watch);
+        self
     }
 
     /// Lets the library work, unless there is something left from the last poll to be dealt with first.
@@ -274,7 +285,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
         let timers_due =
             self.may_judge(received) && self.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
         if timers_due {
-            self.sessions.handle_timeout(now);
+            self.watching.judge(&mut self.sessions, now);
+            let found = self.sessions.counters();
+            self.counters.lives_asked.set(found.lives_asked);
+            self.counters.lives_found.set(found.lives_found);
         }
         if self.sessions.has_events() {
             self.report_sessions(sink);

@@ -23,6 +23,8 @@ farcall_driver::declare_counters! {
         unknown_sessions: "packets" => "Dropped: of sessions that are over",
         resets_sent: "packets" => "Answered packets of sessions that are over",
         pings_sent: "packets" => "Asked for signs of life",
+        lives_asked: "questions" => "Asked whether the process of a silent peer lives",
+        lives_found: "answers" => "Found that the process of a silent peer lives: the peer is late",
         assembly_full: "packets" => "Long messages that had to wait: their peer makes us hold too much",
         requests_refused: "packets" => "Requests that had to come again: their peer makes us hold too much",
         requests_abandoned: "requests" => "Dropped: their peer did not send the rest",
@@ -61,6 +63,8 @@ impl PacketCounters {
         self.unknown_sessions.set(sessions.unknown_sessions);
         self.resets_sent.set(sessions.resets_sent);
         self.pings_sent.set(sessions.pings_sent);
+        self.lives_asked.set(sessions.lives_asked);
+        self.lives_found.set(sessions.lives_found);
         self.assembly_full.set(messages.assembly_full);
         self.requests_refused.set(messages.requests_refused);
         self.requests_abandoned.set(messages.requests_abandoned);

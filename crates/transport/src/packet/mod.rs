@@ -32,7 +32,7 @@ use outbound::{Lent, to_protocol};
 use transmit::Transmitter;
 
 use crate::trace::CallTracer;
-use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
+use crate::{Holdings, LifeWatch, SessionId, Sink, Transport, TransportLimits, Watching};
 
 /// After this many polls in a row that received something peers are judged although more may have arrived.
 const BUSY_POLLS_MAX: u32 = 1024;
@@ -49,6 +49,7 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     loans: HeapLoans,
     tracer: CallTracer,
     transmitter: Transmitter,
+    watching: Watching,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
     /// How many polls in a row received something, so that more packets may lie behind that.
@@ -82,11 +83,21 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             loans: HeapLoans::new(config.loan_bytes_max),
             tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
+            watching: Watching::default(),
             burst,
             busy_polls: 0,
             uncounted_polls: 0,
             counters,
         })
+    }
+
+    /// Has this endpoint answered for while it is not polled, and the processes of silent peers asked. One
+    /// that lives may be silent for `poll_timeout`, if there is a limit.
+    #[must_use]
+    pub fn watched_by(mut self, watch: Box<dyn LifeWatch>, poll_timeout: Option<Duration>) -> Self {
+        self.calls.sessions_mut().set_life(watch.port(), poll_timeout);
+        self.watching = Watching::by(watch);
+        self
     }
 
     /// The limits that both sides of a session agreed on, once it is up.
@@ -120,6 +131,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.calls.handle_timeout_of_calls(now);
         } else {
             self.busy_polls = 0;
+            if self.calls.judges_peers(now) {
+                self.watching.judge(self.calls.sessions_mut(), now);
+            }
             self.calls.handle_timeout(now);
         }
     }

@@ -40,6 +40,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let driver = &self.driver;
         let host = || driver.host_of(Destination(from.0));
         let delivery = self.calls.handle_from(from, host, packet, now);
+        if delivery.is_none() && self.calls.sessions().wants_transmit() {
+            self.answer_at_once(now);
+        }
         self.report_sessions(sink);
         match delivery {
             None => {}
@@ -70,6 +73,12 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 }
             },
         }
+    }
+
+    /// Sends what sessions have to say before a handler that takes long: a peer must know where this process
+    /// answers meanwhile.
+    fn answer_at_once(&mut self, now: Instant) {
+        self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
     }
 
     /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its

@@ -380,7 +380,7 @@ fn packets_of_unknown_sessions_are_not_answered_without_bound<P: Tested>() {
     let mut world = World::<P>::pair(50);
     let mut head = Head::new();
     for session in 1..=10_000 {
-        SessionPacket::Ping { number: 1 }.put(WireSession(session << 16), &mut head);
+        SessionPacket::Ping { number: 1, life: None }.put(WireSession(session << 16), &mut head);
         world.inject(0, 1, head.as_bytes());
     }
     world.run_for(Duration::from_micros(100));
