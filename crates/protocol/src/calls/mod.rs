@@ -61,9 +61,7 @@ pub(crate) use fuzz::{fuzz_messages, fuzz_sessions};
 pub(crate) use policy::Incoming;
 pub use policy::{PRIORITY_CONTROL, Policy};
 use ready::Ready;
-#[cfg(test)]
-pub(crate) use ready::Side;
-pub(crate) use ready::SlotRef;
+pub(crate) use ready::{Side, SlotRef};
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
 

@@ -49,6 +49,8 @@ pub(super) struct Ready {
     whole_waiting: usize,
     /// Longer ones, but for the one that has its turn.
     bulk: BTreeSet<Waiting>,
+    /// The same, by age: peers decide how many there are.
+    bulk_by_age: BTreeSet<(u64, u32, SlotRef)>,
     /// Which of the longer ones has its turn, and for how many more packets.
     turn: Option<(SlotRef, u32)>,
     /// References in all of these together, so that a turn without any looks at one word.
@@ -154,6 +156,7 @@ impl Ready {
     /// Puts a long message among those that wait.
     pub(super) fn wait(&mut self, slot: SlotRef, remaining_bytes: u32, age: u64) {
         self.waiting += usize::from(self.bulk.insert((remaining_bytes, age, slot)));
+        self.bulk_by_age.insert((age, remaining_bytes, slot));
     }
 
     /// The long message whose turn it is still; uses up one packet of the turn.
@@ -174,17 +177,18 @@ impl Ready {
     /// which nobody has.
     pub(super) fn start_shortest(&mut self) -> Option<Waiting> {
         let shortest = self.bulk.pop_first()?;
+        let (remaining_bytes, age, slot) = shortest;
+        self.bulk_by_age.remove(&(age, remaining_bytes, slot));
         self.turn = Some((shortest.2, BULK_TURN_PACKETS - 1));
         Some(shortest)
     }
 
-    /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn. Walks all of
-    /// them: for rare use.
+    /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn.
     pub(super) fn start_oldest(&mut self) -> Option<SlotRef> {
-        let oldest = *self.bulk.iter().min_by_key(|(_, age, _)| *age)?;
-        self.bulk.remove(&oldest);
-        self.turn = Some((oldest.2, 0));
-        Some(oldest.2)
+        let (age, remaining_bytes, slot) = self.bulk_by_age.pop_first()?;
+        self.bulk.remove(&(remaining_bytes, age, slot));
+        self.turn = Some((slot, 0));
+        Some(slot)
     }
 
     /// Whether anything waits.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::calls::SlotRef;
+use crate::calls::{Side, SlotRef};
 use farcall_base::Identity;
 
 /// Bytes still to be granted, age, and where the message arrives.
@@ -88,8 +88,9 @@ impl ArrivingMessages {
 
     /// Forgets all messages of a session.
     pub(super) fn remove_session(&mut self, session: u16) {
-        let of_session = |slot: &&SlotRef| slot.session == session;
-        let slots: Vec<SlotRef> = self.messages.keys().filter(of_session).copied().collect();
+        let first = SlotRef { session, slot: 0, side: Side::Caller };
+        let last = SlotRef { session, slot: u16::MAX, side: Side::Server };
+        let slots: Vec<SlotRef> = self.messages.range(first..=last).map(|(slot, _)| *slot).collect();
         slots.into_iter().for_each(|slot| self.remove(slot));
     }
 
