@@ -153,3 +153,31 @@ fn has_option(file: &OwnedFd, level: libc::c_int, option: libc::c_int) -> bool {
     // SAFETY: the descriptor is open, and the option writes at most `bytes` bytes of `value`.
     unsafe { libc::getsockopt(file.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut bytes) == 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a socket that asks to share by `option` can be bound to an address.
+    fn can_bind(to: SocketAddr, option: libc::c_int) -> bool {
+        let file = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .expect("a descriptor to spare");
+        set_option(&file, libc::SOL_SOCKET, option, 1).expect("every socket has it");
+        bind(&file, &to).is_ok()
+    }
+
+    #[test]
+    fn nobody_shares_the_port_by_the_option_that_asks_for_no_user() {
+        let config = UdpConfig::default();
+        let socket = Socket::open(&config).expect("loopback");
+        share_address(&socket.file, true).expect("every socket has it");
+        assert!(!can_bind(socket.local, libc::SO_REUSEADDR), "while a second socket is made");
+        share_address(&socket.file, false).expect("every socket has it");
+        let beside = UdpConfig { bind: socket.local, ..config };
+        let beside = socket.open_beside(&beside).expect("it may be shared");
+        assert_eq!(beside.local, socket.local);
+        for option in [libc::SO_REUSEADDR, libc::SO_REUSEPORT] {
+            assert!(!can_bind(socket.local, option), "by option {option} afterwards");
+        }
+    }
+}
