@@ -23,8 +23,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Hostile requests in flight.
 const IN_FLIGHT: usize = 64;
-/// Gets of the honest client under each flood.
-const GETS: usize = 5000;
+/// Gets of the honest client under each flood, in each of some rounds: what else the machine does changes.
+const GETS: usize = 500;
+const ROUNDS: usize = 20;
 const OBJECTS: u32 = 100_000;
 const VALUE: [u8; 100] = [7; 100];
 
@@ -151,8 +152,13 @@ fn measure(kind: TransportKind, address: &HostPort, core: usize) {
     honest.wait_for(peer).expect("it answers");
     hostile.wait_for(hostile_peer).expect("it answers");
     println!("{kind}: gets of {} B, {IN_FLIGHT} hostile requests in flight", VALUE.len());
-    for (what, flood) in FLOODS {
-        let mut nanos = under(flood, &honest, peer, &hostile, hostile_peer);
+    let mut times = FLOODS.map(|_| Vec::new());
+    for _ in 0..ROUNDS {
+        for ((_, flood), times) in FLOODS.iter().zip(&mut times) {
+            times.extend(under(*flood, &honest, peer, &hostile, hostile_peer));
+        }
+    }
+    for ((what, _), mut nanos) in FLOODS.into_iter().zip(times) {
         nanos.sort_unstable();
         let quantile = |share: f64| nanos[(share * (nanos.len() - 1) as f64) as usize] as f64 / 1e3;
         println!(

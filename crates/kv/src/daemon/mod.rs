@@ -31,10 +31,14 @@ pub use observe::{NobodyObserves, Observer, Phase};
 use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use self::waiting::WaitingRequests;
-use crate::shard::{Answer, Shard};
+use crate::shard::{Answer, Shard, Turn};
 use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
 use crate::wire::{Code, DELETE, GET, INCREMENT, PUT};
+
+/// So many turns after a request for one object the requests for many are still done in short turns: such a
+/// client may ask again.
+const SHORT_TURNS: u64 = 1024;
 
 /// Clients that come and go are looked after once in this many turns: it takes system calls.
 const ATTEND_EVERY: u64 = 4096;
@@ -58,6 +62,8 @@ pub struct Daemon<'e> {
     slots: SlotServer,
     waiting: WaitingRequests,
     turns: u64,
+    /// The last turn in which anybody asked for one object.
+    object_turn: u64,
     /// Turns since one found something.
     idle_turns: u32,
     /// When clients are looked after next, if nothing happens.
@@ -85,8 +91,8 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
-        let (turns, idle_turns, attend_at) = (0, 0, Instant::ZERO);
-        Self { endpoint, shard, shards, slots, waiting, turns, idle_turns, attend_at, counters }
+        let (turns, object_turn, idle_turns, attend_at) = (0, 0, 0, Instant::ZERO);
+        Self { endpoint, shard, shards, slots, waiting, turns, object_turn, idle_turns, attend_at, counters }
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
@@ -192,13 +198,14 @@ impl<'e> Daemon<'e> {
     /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
     #[inline]
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
-        let Self { endpoint, shard, shards, slots, waiting, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, waiting, turns, object_turn, counters, .. } = self;
         // The events are seen after the requests: both need what waits.
         let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
             if is_for_one_object(request.service()) {
+                *object_turn = *turns;
                 shard.shard().handle(request, reply);
             } else {
                 waiting.borrow_mut().push(request, reply);
@@ -224,9 +231,12 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// Answers one of the requests that wait, and removes a few objects of dropped tables: clients that
-    /// create and drop tables would otherwise keep a busy daemon from having room for others.
+    /// Answers one of the requests that wait, in a short turn while others ask for single objects, and removes
+    /// a few objects of dropped tables: clients that create and drop tables would otherwise keep a busy daemon
+    /// from having room for others.
     fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
+        let others_ask = self.turns.wrapping_sub(self.object_turn) < SHORT_TURNS;
+        self.shard.shard().take_turns(if others_ask { Turn::SHORT } else { Turn::LONG });
         let answered = usize::from(self.waiting.answer_one(self.endpoint, self.shard.shard()));
         self.shard.shard().sweep();
         observer.ended(Phase::Incoming, answered);
@@ -253,6 +263,9 @@ impl<'e> Daemon<'e> {
             });
         }
         let not_here = counters.remote.get() + counters.malformed.get() - not_here;
+        if taken > 0 {
+            self.object_turn = self.turns;
+        }
         counters.local.add(taken as u64 - not_here);
         counters.slot_requests.add(taken as u64);
         taken

@@ -5,7 +5,7 @@
 //! for each client, and for all together. What does not fit is refused, and may be asked for again. Tables
 //! are bounded likewise: no client can create all that a store can have.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use farcall::{Deferred, Endpoint, Payload, Peer, Reply, Request, Service};
 
@@ -32,8 +32,8 @@ struct Waiting {
 }
 
 /// The requests of one client, the oldest first. There is at least one.
+#[derive(Default)]
 struct Client {
-    peer: Peer,
     bytes: usize,
     requests: VecDeque<Waiting>,
 }
@@ -41,11 +41,12 @@ struct Client {
 /// The requests that wait.
 #[derive(Default)]
 pub struct WaitingRequests {
-    /// The client whose turn is next comes first.
-    clients: VecDeque<Client>,
+    clients: HashMap<Peer, Client>,
+    /// The client whose turn is next comes first. One that is gone is passed over.
+    turns: VecDeque<Peer>,
     bytes: usize,
     /// How many tables clients have created.
-    creators: Vec<(Peer, usize)>,
+    creators: HashMap<Peer, usize>,
 }
 
 impl WaitingRequests {
@@ -58,10 +59,9 @@ impl WaitingRequests {
     /// Keeps a request until it is its client's turn.
     pub fn push(&mut self, request: Request<'_>, reply: Reply<'_>) {
         let (peer, service, bytes) = (request.peer(), request.service(), request.payload().len());
-        let known = self.clients.iter().position(|client| client.peer == peer);
+        let known = self.clients.get(&peer);
         let fits = |others: usize, most: usize| others == 0 || others + bytes <= most;
-        let has_room = known.is_none_or(|place| {
-            let client = &self.clients[place];
+        let has_room = known.is_none_or(|client| {
             client.requests.len() < REQUESTS_OF_CLIENT_MAX && fits(client.bytes, BYTES_OF_CLIENT_MAX)
         });
         if !has_room || !fits(self.bytes, BYTES_MAX) {
@@ -70,26 +70,26 @@ impl WaitingRequests {
         let (answer, _) = reply.defer();
         let waiting = Waiting { service, message: request.take(), answer };
         self.bytes += bytes;
-        match known {
-            Some(place) => {
-                let client = &mut self.clients[place];
-                client.bytes += bytes;
-                client.requests.push_back(waiting);
-            }
-            None => self.clients.push_back(Client { peer, bytes, requests: [waiting].into() }),
-        }
+        let client = self.clients.entry(peer).or_insert_with(|| {
+            self.turns.push_back(peer);
+            Client::default()
+        });
+        client.bytes += bytes;
+        client.requests.push_back(waiting);
     }
 
     /// Answers the oldest request of the client whose turn it is; says whether there was one.
     pub fn answer_one(&mut self, endpoint: &Endpoint, shard: &mut Shard) -> bool {
-        let Some(mut client) = self.clients.pop_front() else { return false };
+        let Some((peer, client)) = self.next_client() else { return false };
         let Waiting { service, message, answer } =
             client.requests.pop_front().expect("a client without requests is not stored");
-        let peer = client.peer;
         client.bytes -= message.len();
+        let is_done = client.requests.is_empty();
         self.bytes -= message.len();
-        if !client.requests.is_empty() {
-            self.clients.push_back(client);
+        if is_done {
+            self.clients.remove(&peer);
+        } else {
+            self.turns.push_back(peer);
         }
         let answer = LaterAnswer { endpoint, answer };
         match service {
@@ -97,6 +97,16 @@ impl WaitingRequests {
             _ => shard.answer(service, &message, answer),
         }
         true
+    }
+
+    /// The client whose turn it is, taken out of the order.
+    fn next_client(&mut self) -> Option<(Peer, &mut Client)> {
+        loop {
+            let peer = self.turns.pop_front()?;
+            if self.clients.contains_key(&peer) {
+                return self.clients.get_mut(&peer).map(|client| (peer, client));
+            }
+        }
     }
 
     /// Creates or drops a table, and counts the tables that the client has created.
@@ -107,8 +117,7 @@ impl WaitingRequests {
         (service, name): (Service, &[u8]),
         answer: LaterAnswer<'_>,
     ) {
-        let known = self.creators.iter().position(|(creator, _)| *creator == peer);
-        let created = known.map_or(0, |place| self.creators[place].1);
+        let created = self.creators.get(&peer).copied().unwrap_or(0);
         let is_there = || shard.store().table_names().any(|table| table.as_bytes() == name);
         if service == CREATE_TABLE && created >= TABLES_OF_CLIENT_MAX && !is_there() {
             return answer.refuse(Code::TooManyTables);
@@ -117,19 +126,19 @@ impl WaitingRequests {
         shard.answer(service, name, answer);
         let after = shard.store().table_names().count();
         let created = (created + after).saturating_sub(before);
-        match known {
-            Some(place) => self.creators[place].1 = created,
-            None if created > 0 => self.creators.push((peer, created)),
-            None => {}
+        if created > 0 {
+            self.creators.insert(peer, created);
+        } else {
+            self.creators.remove(&peer);
         }
     }
 
     /// Drops the requests of a client that is gone: nobody waits for their answers.
     pub fn forget(&mut self, peer: Peer) {
-        self.creators.retain(|(creator, _)| *creator != peer);
-        let Some(place) = self.clients.iter().position(|client| client.peer == peer) else { return };
-        let client = self.clients.remove(place).expect("it was found");
-        self.bytes -= client.bytes;
+        self.creators.remove(&peer);
+        if let Some(client) = self.clients.remove(&peer) {
+            self.bytes -= client.bytes;
+        }
     }
 }
 

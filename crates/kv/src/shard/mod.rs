@@ -24,8 +24,30 @@ use crate::wire::{
 };
 use crate::{Name, TableId};
 
-/// Entries that are looked at for a page of a scan. A table may have few objects among many of others.
-const SCAN_LOOKS: usize = 256;
+/// How much of a request for many objects is done at a time. Of a list that is longer the first are done, of a
+/// scan a shorter page, and the client goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Objects of a list.
+    objects: usize,
+    /// Bytes that are read, if it is more than one object, and written.
+    read_bytes: usize,
+    write_bytes: usize,
+    /// Entries that are looked at for a page. A table may have few objects among many of others.
+    looks: usize,
+}
+
+impl Turn {
+    /// As much as ever: some tens of microseconds.
+    pub const LONG: Self = Self {
+        objects: TURN_OBJECTS_MAX,
+        read_bytes: PAGE_BYTES_MAX,
+        write_bytes: TURN_WRITE_BYTES_MAX,
+        looks: 256,
+    };
+    /// What takes about as long as to answer a few requests for one object.
+    pub const SHORT: Self = Self { objects: 8, read_bytes: 8 << 10, write_bytes: 8 << 10, looks: 8 };
+}
 
 /// One of the stores that objects are spread over.
 #[derive(Debug)]
@@ -34,6 +56,7 @@ pub struct Shard {
     shard: u32,
     shards: u32,
     counters: ShardCounters,
+    turn: Turn,
     /// Where answers of several objects are put together.
     gathered: Vec<u8>,
 }
@@ -46,7 +69,13 @@ impl Shard {
     pub fn new(store: Store, shard: u32, shards: u32) -> Self {
         assert!(shard < shards, "shards are counted from 0");
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
-        Self { store, shard, shards, counters, gathered: Vec::new() }
+        Self { store, shard, shards, counters, turn: Turn::LONG, gathered: Vec::new() }
+    }
+
+    /// Does so much of each request for many objects from now on.
+    #[inline]
+    pub fn take_turns(&mut self, turn: Turn) {
+        self.turn = turn;
     }
 
     /// Its objects.
@@ -224,7 +253,8 @@ impl Shard {
     /// Reads the first objects of a message, as many as fit into an answer and a turn. The message is
     /// malformed if one of these is: nothing behind them is looked at.
     fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
-        let first = || MultiGetRequest::decode(message).items().take(TURN_OBJECTS_MAX);
+        let turn = self.turn;
+        let first = || MultiGetRequest::decode(message).items().take(turn.objects);
         if first().any(|name| name.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
@@ -234,7 +264,7 @@ impl Shard {
             let found = self.mine(name, |name| *name).map_err(Code::from);
             let found = found.and_then(|name| Ok(self.store.get(name)?));
             let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
-            if !gathered.is_empty() && gathered.len() + bytes > PAGE_BYTES_MAX {
+            if !gathered.is_empty() && gathered.len() + bytes > turn.read_bytes {
                 break;
             }
             self.counters.gets.increment();
@@ -247,7 +277,8 @@ impl Shard {
     /// Writes the first objects of a message, as many as fit into a turn; of what is malformed, see
     /// [`Shard::multi_get`].
     fn multi_put(&mut self, message: &[u8], reply: impl Answer) {
-        let first = || MultiPutRequest::decode(message).items().take(TURN_OBJECTS_MAX);
+        let turn = self.turn;
+        let first = || MultiPutRequest::decode(message).items().take(turn.objects);
         if first().any(|put| put.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
@@ -256,7 +287,7 @@ impl Shard {
         let mut bytes = 0;
         for put in first() {
             bytes += put.as_ref().map_or(0, PutRequest::bytes);
-            if !gathered.is_empty() && bytes > TURN_WRITE_BYTES_MAX {
+            if !gathered.is_empty() && bytes > turn.write_bytes {
                 break;
             }
             self.counters.puts.increment();
@@ -274,8 +305,8 @@ impl Shard {
     fn scan(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.scans.increment();
         let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
-        let bytes = (scan.page_bytes as usize).min(PAGE_BYTES_MAX);
-        let limits = PageLimits { bytes, looks: SCAN_LOOKS };
+        let bytes = (scan.page_bytes as usize).min(self.turn.read_bytes);
+        let limits = PageLimits { bytes, looks: self.turn.looks };
         self.gathered.clear();
         ScanResponse::begin(&mut self.gathered);
         let gathered = &mut self.gathered;

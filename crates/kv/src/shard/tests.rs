@@ -118,6 +118,44 @@ fn a_request_for_many_objects_is_no_more_than_a_turn() {
 }
 
 #[test]
+fn a_short_turn_does_the_first_of_a_list_and_a_short_page() {
+    let (mut shard, table) = shard();
+    shard.take_turns(Turn::SHORT);
+    let written = |shard: &mut Shard, message: &[u8]| {
+        answer(shard, MULTI_PUT, message).expect("a table").len() / WriteResponse::BYTES
+    };
+    assert_eq!(written(&mut shard, &multi_put(table, 100, 10)), 8);
+    assert_eq!(written(&mut shard, &multi_put(table, 8, 100_000)), 1, "one object of whatever length");
+    shard.take_turns(Turn::LONG);
+    assert_eq!(written(&mut shard, &multi_put(table, 100, 1000)), 100);
+    // All objects are met, in more pages.
+    let mut met = |shard: &mut Shard| {
+        let (mut hash, mut after, mut pages, mut keys) = (0, Vec::new(), 0, Vec::new());
+        loop {
+            let from = if after.is_empty() { ScanFrom::Hash(hash) } else { ScanFrom::After(&after) };
+            let mut message = Vec::new();
+            ScanRequest { table, page_bytes: 1 << 20, from }.encode(&mut message);
+            let page = answer(shard, SCAN, &message).expect("a table");
+            let page = ScanResponse::decode(&page).expect("a page");
+            keys.extend(page.items().map(|item| item.expect("an object").key.to_vec()));
+            pages += 1;
+            match page.next {
+                ScanNext::Hash(next) => (hash, after) = (next, Vec::new()),
+                ScanNext::AfterLast => after = keys.last().expect("it has objects").clone(),
+                ScanNext::End => break,
+            }
+        }
+        keys.sort();
+        (pages, keys)
+    };
+    let (long_pages, long) = met(&mut shard);
+    shard.take_turns(Turn::SHORT);
+    let (short_pages, short) = met(&mut shard);
+    assert_eq!((long.len(), long == short), (100, true));
+    assert!(long_pages < 3 && short_pages >= 12, "{long_pages} pages, {short_pages} short ones");
+}
+
+#[test]
 fn tables_are_dropped_by_name() {
     let (mut shard, table) = shard();
     assert_eq!(answer(&mut shard, DROP_TABLE, b"t"), Ok(vec![1]));
