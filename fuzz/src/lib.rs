@@ -65,6 +65,11 @@ pub fn ofi_frame(bytes: &[u8]) {
     farcall_ofi::messages::fuzz_frame(bytes);
 }
 
+/// What comes over a connection of the transport over TCP.
+pub fn tcp_connection(bytes: &[u8]) {
+    farcall_tcp::fuzz_connection(bytes);
+}
+
 /// Slots in shared memory that a hostile client or daemon writes.
 pub fn slots(bytes: &[u8]) {
     farcall_kv::slots::fuzz_slots(bytes);

@@ -103,5 +103,6 @@ tests!(
     kv,
     kv_answers,
     verbs_handshake,
-    ofi_frame
+    ofi_frame,
+    tcp_connection
 );

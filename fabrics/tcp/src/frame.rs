@@ -186,3 +186,86 @@ impl Front {
         &self.bytes[..usize::from(self.length)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of the page of the protocol.
+    fn golden() -> Vec<Vec<u8>> {
+        let page = include_str!("../../../docs/protocol/tcp.md");
+        let block = page.split("```golden\n").nth(1).and_then(|rest| rest.split("```").next());
+        let lines = block.expect("a block").lines();
+        let bytes = lines.map(|line| line.split_once(": ").expect("a name and bytes").1);
+        bytes
+            .map(|bytes| {
+                let bytes = bytes.split(' ').map(|byte| u8::from_str_radix(byte, 16));
+                bytes.collect::<Result<_, _>>().expect("hexadecimal bytes")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_those_of_the_page() {
+        let mut whole = Vec::new();
+        put_whole(&mut whole, &[1, 2, 3], b"hi");
+        let first = Front::first(5, &[1, 2, 3], 20_000, 16_384);
+        let next = Front::next(5, 3616);
+        let written = [PREAMBLE.to_vec(), whole, first.as_bytes().to_vec(), next.as_bytes().to_vec()];
+        assert_eq!(golden(), written);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut whole = Vec::new();
+        put_composed(&mut whole, &[1, 7, 8, 9]);
+        assert_eq!(parse(&whole), Ok(Some((Frame::Whole(&[1, 7, 8, 9]), whole.len()))));
+        let front = Front::first(3, b"head", 70_000, 500);
+        let (long, taken) = parse(front.as_bytes()).expect("it is valid").expect("it is complete");
+        assert_eq!(long, Frame::Long { stream: 3, bytes: 70_000, head: b"head" });
+        let rest = &front.as_bytes()[taken..];
+        assert_eq!(parse(rest), Ok(Some((Frame::Piece { stream: 3, bytes: 500 }, rest.len()))));
+    }
+
+    #[test]
+    fn a_frame_that_is_not_complete_is_waited_for() {
+        let mut whole = Vec::new();
+        put_whole(&mut whole, b"head", &[1; 100]);
+        let front = Front::first(3, b"head", 70_000, 500);
+        for frame in [&whole[..], front.as_bytes()] {
+            let (_, bytes) = parse(frame).expect("valid").expect("complete");
+            for cut in 0..bytes {
+                assert_eq!(parse(&frame[..cut]), Ok(None), "{cut} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_and_lengths_that_do_not_exist_are_refused() {
+        let over = (WHOLE_BYTES_MAX as u32 + 1).to_le_bytes();
+        let wrong: [[u8; 4]; 8] = [
+            [1, 0, 0, 0],
+            [1, 0, 0, 4],
+            [0, 0, 0, 1],
+            [over[0], over[1], over[2], 1],
+            [4, 0, 0, 2],
+            [70, 0, 0, 2],
+            [1, 0, 0, 3],
+            [0, 0, 0, 255],
+        ];
+        for header in wrong {
+            assert_eq!(parse(&header), Err(FrameFault::Malformed), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn a_preamble_is_recognised_by_its_name_and_any_later_version() {
+        assert_eq!(check_preamble(b""), Ok(false));
+        assert_eq!(check_preamble(&PREAMBLE[..7]), Ok(false));
+        assert_eq!(check_preamble(&PREAMBLE), Ok(true));
+        assert_eq!(check_preamble(b"farcall\x02more"), Ok(true));
+        for other in [&b"GET / HTTP/1.1"[..], b"f!", b"farcall\0", b"\x16\x03\x01"] {
+            assert_eq!(check_preamble(other), Err(FrameFault::NotFarcall), "{other:?}");
+        }
+    }
+}

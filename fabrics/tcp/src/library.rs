@@ -141,6 +141,11 @@ impl Tcp {
         &self.counters
     }
 
+    /// How many connections there are, whatever their state.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
     fn open(&mut self, to: SocketAddr, address: &Address) -> io::Result<u32> {
         let stream = dial(to, self.config.peer_timeout)?;
         let connection = Connection::new(stream, to, Origin::Dialed(address.clone()), &self.config);

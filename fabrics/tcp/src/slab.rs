@@ -56,6 +56,11 @@ impl Slab {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     /// The numbers of all.
     pub fn numbers(&self) -> Vec<u32> {
         let occupied = self.places.iter().enumerate().filter(|(_, (_, occupant))| occupant.is_some());

@@ -40,5 +40,5 @@ pub use pipe::Writes;
 pub use reading::read_every_word;
 pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};
 pub use slots::slot_rate;
-pub use tcp::{TCP_MESSAGE_BYTES_MAX, tcp_ping_pong};
+pub use tcp::{TCP_MESSAGE_BYTES_MAX, tcp_ping_pong, tcp_stream};
 pub use udp::{DATAGRAM_BYTES_MAX, UDP_RESPONSE_BYTES_MAX, UdpCalls, UdpPlan, best_udp_plan, udp_ping_pong};

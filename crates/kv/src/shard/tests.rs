@@ -129,7 +129,7 @@ fn a_short_turn_does_the_first_of_a_list_and_a_short_page() {
     shard.take_turns(Turn::LONG);
     assert_eq!(written(&mut shard, &multi_put(table, 100, 1000)), 100);
     // All objects are met, in more pages.
-    let mut met = |shard: &mut Shard| {
+    let met = |shard: &mut Shard| {
         let (mut hash, mut after, mut pages, mut keys) = (0, Vec::new(), 0, Vec::new());
         loop {
             let from = if after.is_empty() { ScanFrom::Hash(hash) } else { ScanFrom::After(&after) };

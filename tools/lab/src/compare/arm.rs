@@ -2,7 +2,7 @@
 //! it.
 
 use farcall::Clock;
-use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};
+use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream, tcp_stream};
 
 use crate::run::bench::{Bench, BenchError, RoundTripLimit};
 use crate::run::exchange::{Exchange, ExchangeResult};
@@ -19,6 +19,8 @@ pub(super) enum Arm {
     RoundTrip { limit: RoundTripLimit, effort: Effort },
     /// The bandwidth of a bare loop.
     Stream { plan: BandwidthPlan, effort: Effort },
+    /// The same of a bare loop over a connection.
+    Connection { message_bytes: usize, effort: Effort },
     /// Payloads through a bare ring, a second.
     Ring { variant: RingVariant, payload_bytes: usize, effort: Effort },
 }
@@ -48,6 +50,9 @@ impl Arm {
             }
             Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.median_nanos,
             Self::Stream { plan, effort } => stream(bench.cores()?, *plan, *effort)?.bytes_per_second,
+            Self::Connection { message_bytes, effort } => {
+                tcp_stream(bench.cores()?, *message_bytes, *effort)?.bytes_per_second
+            }
             Self::Ring { variant, payload_bytes, effort } => {
                 ring_rate(bench.cores()?, *payload_bytes, *variant, *effort)?.messages_per_second
             }

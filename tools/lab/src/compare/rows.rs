@@ -108,6 +108,14 @@ pub fn rows() -> Vec<BudgetRow> {
             row(*transport, Kind::Echo, None),
             row(*transport, Kind::EchoBeside(UdpCalls::Many), Some(Budget::RatioAtMost(1.10))),
         ],
+        "tcp" => vec![
+            row(*transport, Kind::Echo, Some(Budget::RatioAtMost(1.05))),
+            row(*transport, Kind::PingPong(10 << 10), None),
+            row(*transport, Kind::PingPong(100 << 10), None),
+            row(*transport, Kind::PingPong(1 << 20), Some(Budget::RatioAtMost(1.15))),
+            row(*transport, Kind::Bulk(64 << 10), Some(Budget::RatioAtLeast(0.9))),
+            row(*transport, Kind::Bulk(1 << 20), Some(Budget::RatioAtLeast(0.9))),
+        ],
         _ => Vec::new(),
     };
     TransportKind::ALL.iter().flat_map(rows_of).collect()

@@ -8,7 +8,8 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_limit::{
     CorePair, CoresError, DATAGRAM_BYTES_MAX, DistanceProbe, Effort, Latency, LimitError, MessagePlan,
-    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, crowding, ping_pong, udp_ping_pong,
+    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, crowding, ping_pong, tcp_ping_pong,
+    udp_ping_pong,
 };
 
 use crate::run::exchange::{
@@ -148,6 +149,13 @@ pub enum RoundTripLimit {
     Memory(MessagePlan),
     /// Through the loopback interface.
     Loopback(UdpPlan),
+    /// Over a connection of the loopback interface.
+    Connection {
+        /// Length of the request.
+        request_bytes: usize,
+        /// Length of the response.
+        response_bytes: usize,
+    },
 }
 
 impl RoundTripLimit {
@@ -159,6 +167,9 @@ impl RoundTripLimit {
         request_bytes: usize,
         response_bytes: usize,
     ) -> Result<Self, BenchError> {
+        if transport == TransportKind::TCP {
+            return Ok(Self::Connection { request_bytes, response_bytes });
+        }
         if transport.name().ends_with("+udp") {
             let segment_bytes = settings.udp.mtu_bytes.unwrap_or(DATAGRAM_BYTES_MAX);
             let plan = best_udp_plan(bench.cores()?, request_bytes, response_bytes, segment_bytes)?;
@@ -183,6 +194,9 @@ impl RoundTripLimit {
         Ok(match *self {
             Self::Memory(plan) => ping_pong(bench.cores()?, plan, effort)?,
             Self::Loopback(plan) => udp_ping_pong(bench.cores()?, plan, effort)?,
+            Self::Connection { request_bytes, response_bytes } => {
+                tcp_ping_pong(bench.cores()?, request_bytes, response_bytes, effort)?
+            }
         })
     }
 
@@ -191,6 +205,7 @@ impl RoundTripLimit {
         match self {
             Self::Memory(_) => "bare copies through shared memory",
             Self::Loopback(_) => "bare system calls on the loopback interface",
+            Self::Connection { .. } => "bare system calls on a connection of the loopback interface",
         }
     }
 }

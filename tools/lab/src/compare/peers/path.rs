@@ -33,7 +33,7 @@ impl Path {
     pub(super) fn transports(self) -> &'static [TransportKind] {
         match self {
             Self::Memory | Self::Stream | Self::Publication | Self::LocalStore => &[TransportKind::RING_SHM],
-            Self::Loopback => &[TransportKind::BASIC_UDP, TransportKind::HOMA_UDP],
+            Self::Loopback => &[TransportKind::TCP, TransportKind::BASIC_UDP, TransportKind::HOMA_UDP],
             Self::RemoteStore => &[TransportKind::BASIC_UDP],
         }
     }

@@ -173,7 +173,7 @@ impl CellRun {
             Arm::ShortStream(variant) => {
                 other(ring_rate(bench.cores()?, self.size.0, *variant, effort)?.messages_per_second)
             }
-            Arm::Tcp => other(tcp_ping_pong(bench.cores()?, self.size.0, effort)?.median_nanos),
+            Arm::Tcp => other(tcp_ping_pong(bench.cores()?, self.size.0, self.size.0, effort)?.median_nanos),
             Arm::Peer(peer) if self.waits_on_sleeper(peer) => Found::Nothing(SLEEPS.to_owned()),
             Arm::Peer(peer) => match (peer.measure)(self.ask(bench)?) {
                 Ok(figure) => Found::Other { value: figure.value, step: figure.step },

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use farcall::TransportKind;
 use farcall_limit::{Copies, Effort, best_bandwidth_plan, best_ring_variant};
 
 use super::{BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, SHORT_BYTES};
@@ -89,6 +90,9 @@ impl BudgetRow {
             }
             Kind::StoreRead | Kind::Loaned(_) => echo(),
             Kind::PingPong(bytes) => round_trip(bytes, bytes)?,
+            Kind::Bulk(message_bytes) if self.transport == TransportKind::TCP => {
+                Arm::Connection { message_bytes, effort }
+            }
             Kind::Bulk(bytes) => {
                 Arm::Stream { plan: best_bandwidth_plan(bench.cores()?, bytes, Copies::One)?, effort }
             }

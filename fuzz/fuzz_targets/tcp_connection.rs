@@ -1,0 +1,4 @@
+//! `tcp_connection` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::tcp_connection(bytes));
