@@ -11,6 +11,7 @@
 
 mod client;
 pub mod daemon;
+mod decimal;
 mod limits;
 pub mod resp;
 mod shard;

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::Shard;
+use crate::resp::unix_ms;
 
 /// Looks at whether the other thread has the shard by now, before its processor is yielded to it.
 const SPINS: u32 = 4096;
@@ -93,6 +94,19 @@ impl SharedShard {
     }
 }
 
+/// Objects that have expired and that a turn removes.
+const EXPIRED_PER_TURN: usize = 16;
+
+/// Tells a store the time, if anything in it expires; says whether anything does.
+#[inline]
+fn set_clock(shard: &mut Shard) -> bool {
+    let expires = shard.store().next_deadline().is_some();
+    if expires {
+        shard.store_mut().set_clock(unix_ms());
+    }
+    expires
+}
+
 const POISONED: &str = "no thread panicked with the shard";
 
 /// The shard of a daemon: its own, or one that it shares.
@@ -107,7 +121,21 @@ impl Held<'_> {
     pub fn shard(&mut self) -> &mut Shard {
         match self {
             Self::Own(shard) => shard,
-            Self::Shared { shared, guard } => guard.get_or_insert_with(|| shared.lock()),
+            Self::Shared { shared, guard } => guard.get_or_insert_with(|| {
+                let mut shard = shared.lock();
+                set_clock(&mut shard);
+                shard
+            }),
+        }
+    }
+
+    /// A turn begins: what has expired is not there for it. A shared shard is told when it is taken.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        if let Self::Own(shard) = self
+            && set_clock(shard)
+        {
+            shard.store_mut().expire(EXPIRED_PER_TURN);
         }
     }
 

@@ -146,6 +146,7 @@ impl<'e> Daemon<'e> {
     #[inline]
     pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
+        self.shard.begin_turn();
         if O::OBSERVES && self.endpoint.flush() {
             observer.ended(Phase::Flush, 1);
         }

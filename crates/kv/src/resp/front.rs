@@ -15,7 +15,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use super::clients::Handle;
-use super::command::Engine;
+use super::command::{Engine, Next};
 use super::listener::{ListenError, Listener, Place};
 use super::parse::{LIMITS, Parser, STRANGER};
 use super::reply::Reply;
@@ -127,9 +127,15 @@ impl Front {
     /// Serves until it is stopped.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
-        let mut has_more = false;
+        let mut next = Next::AtOnce;
         loop {
-            let timeout = if has_more { Duration::ZERO } else { QUIET };
+            let timeout = match next {
+                Next::AtOnce => Duration::ZERO,
+                Next::At(at_ms) => {
+                    Duration::from_millis(at_ms.saturating_sub(self.engine.now_ms())).min(QUIET)
+                }
+                Next::Event => QUIET,
+            };
             let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
@@ -148,7 +154,7 @@ impl Front {
                     number => self.accept((number - 1) as usize),
                 }
             }
-            has_more = self.execute();
+            next = self.execute();
             self.flush();
         }
     }
@@ -213,8 +219,8 @@ impl Front {
         }
     }
 
-    /// Runs what has come; says whether the shard has something left to do by itself.
-    fn execute(&mut self) -> bool {
+    /// Runs what has come; says when the shard has something to do by itself.
+    fn execute(&mut self) -> Next {
         let Self { engine, shared, arena, ready, parser, spare, .. } = self;
         let mut guard = shared.lock();
         engine.prepare(&mut guard);
@@ -321,6 +327,9 @@ fn run<'s>(
                 if !args.is_empty() {
                     guard = shared.make_way(guard);
                     engine.execute(args, &mut connection.session, &mut reply, &mut guard);
+                    while engine.step_long(&mut connection.session, &mut reply, &mut guard) {
+                        guard = shared.make_way(guard);
+                    }
                     connection.is_closing = connection.session.ends;
                 }
                 parser.reset();

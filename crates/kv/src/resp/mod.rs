@@ -41,6 +41,6 @@ impl Default for Options {
 }
 
 /// Milliseconds since 1970; 0 before.
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -1,5 +1,7 @@
 //! Replies, in the version of the protocol that the client chose.
 
+use crate::decimal;
+
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
@@ -139,6 +141,24 @@ impl Reply {
         }
     }
 
+    /// Puts a header in front of elements that were put together from a place on, when it is known how many
+    /// there are.
+    pub fn insert_array(&mut self, at: usize, elements: usize) {
+        self.insert(at, |reply| reply.array(elements));
+    }
+
+    /// Puts a string in front of what was put together from a place on.
+    pub fn insert_bulk(&mut self, at: usize, bytes: &[u8]) {
+        self.insert(at, |reply| reply.bulk(bytes));
+    }
+
+    fn insert(&mut self, at: usize, put: impl FnOnce(&mut Self)) {
+        let end = self.bytes.len();
+        put(self);
+        let inserted = self.bytes.len() - end;
+        self.bytes[at..].rotate_right(inserted);
+    }
+
     #[inline]
     fn header(&mut self, mark: u8, count: usize) {
         self.bytes.push(mark);
@@ -154,22 +174,11 @@ impl Reply {
 
 /// Appends a number in decimal digits.
 #[inline]
-pub fn push_integer(to: &mut Vec<u8>, number: i64) {
+fn push_integer(to: &mut Vec<u8>, number: i64) {
     if let 0..=9 = number {
         return to.push(b'0' + number as u8);
     }
-    let (mut digits, mut at) = ([0; 20], 20);
-    let mut rest = number.unsigned_abs();
-    while rest > 0 {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    if number < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    to.extend_from_slice(&digits[at..]);
+    to.extend_from_slice(decimal::write(number, &mut [0; decimal::DIGITS_MAX]));
 }
 
 #[cfg(test)]
@@ -199,11 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_in_full() {
-        for number in [0, 9, 10, -1, i64::MAX, i64::MIN] {
-            let mut to = Vec::new();
-            push_integer(&mut to, number);
-            assert_eq!(to, number.to_string().as_bytes());
-        }
+    fn a_header_can_come_last() {
+        let text = put(Protocol::Resp2, |reply| {
+            reply.ok();
+            let at = reply.len();
+            (0..12).for_each(|number| reply.integer(number));
+            reply.insert_array(at, 12);
+        });
+        assert!(text.starts_with("+OK\r\n*12\r\n:0\r\n:1\r\n") && text.ends_with(":11\r\n"));
     }
 }

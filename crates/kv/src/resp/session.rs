@@ -1,5 +1,6 @@
 //! What is remembered of a client between its commands.
 
+use super::command::{Long, Transaction, Watched};
 use super::reply::{Protocol, Reply};
 
 /// Which of its commands a client wants replies to.
@@ -33,6 +34,12 @@ pub struct Session {
     pub is_known: bool,
     /// Which replies it wants.
     pub replies: Replies,
+    /// What it has queued since `MULTI`.
+    pub transaction: Option<Box<Transaction>>,
+    /// The keys that it watches.
+    pub watched: Vec<Watched>,
+    /// The rest of the command that runs.
+    pub long: Option<Box<Long>>,
     /// The connection ends after the reply.
     pub ends: bool,
     /// When it connected, and when its last command came, in milliseconds of the front's clock.
@@ -54,6 +61,9 @@ impl Session {
             library: [Vec::new(), Vec::new()],
             is_known,
             replies: Replies::default(),
+            transaction: None,
+            watched: Vec::new(),
+            long: None,
             ends: false,
             since_ms: now_ms,
             last_ms: now_ms,

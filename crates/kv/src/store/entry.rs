@@ -1,7 +1,8 @@
 //! What lies in the log: entries of one layout.
 //!
 //! ```text
-//! key bytes u32 │ body bytes u32 │ table u32 │ kind u8, dead u8, 0 u16 │ key │ version u64 │ body │ padding to 8
+//! key bytes u32 │ body bytes u32 │ table u32 │ kind u8, dead u8, expires u8, 0 u8
+//!   │ key │ version u64 │ body │ deadline u64, if it expires │ padding to 8
 //! ```
 //!
 //! Tables are named by the numbers that the store gave them.
@@ -14,20 +15,24 @@
 pub const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// The longest entry.
-pub const ENTRY_BYTES_MAX: usize = entry_bytes(crate::KEY_BYTES_MAX, WHOLE_BYTES_MAX);
+pub const ENTRY_BYTES_MAX: usize = entry_bytes_until(crate::KEY_BYTES_MAX, WHOLE_BYTES_MAX, true);
 
 const HEADER_BYTES: usize = 16;
 const VERSION_BYTES: usize = 8;
 const DEAD_AT: usize = 13;
+const EXPIRES_AT: usize = 14;
+const DEADLINE_BYTES: usize = 8;
 
 /// What an entry's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The object's value.
     Whole = 0,
-    /// The length of the object's value as eight bytes; the value is in chunks.
+    /// The length of the object's value and the number of its chunks, of eight bytes each; the value is in
+    /// the chunks.
     Head = 1,
-    /// A part of a value. Its key names the version of the object, which no other object has, and the part.
+    /// A part of a value. Its key has the number of the object's chunks, which no other object has, and the
+    /// part's.
     Chunk = 2,
 }
 
@@ -37,6 +42,23 @@ pub const fn entry_bytes(key_bytes: usize, body_bytes: usize) -> usize {
     (HEADER_BYTES + key_bytes + VERSION_BYTES + body_bytes).next_multiple_of(8)
 }
 
+/// The same for an entry that may expire.
+#[inline]
+pub const fn entry_bytes_until(key_bytes: usize, body_bytes: usize, expires: bool) -> usize {
+    entry_bytes(key_bytes, if expires { body_bytes + DEADLINE_BYTES } else { body_bytes })
+}
+
+/// The body of a [`Kind::Head`].
+pub fn head_body(value_bytes: usize, chunks: u64) -> [u8; HEAD_BODY_BYTES] {
+    let mut body = [0; HEAD_BODY_BYTES];
+    body[..8].copy_from_slice(&(value_bytes as u64).to_le_bytes());
+    body[8..].copy_from_slice(&chunks.to_le_bytes());
+    body
+}
+
+/// The length of that.
+pub const HEAD_BODY_BYTES: usize = 16;
+
 /// The parts of an entry that is to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEntry<'a> {
@@ -45,13 +67,15 @@ pub struct NewEntry<'a> {
     pub key: &'a [u8],
     pub version: u64,
     pub body: &'a [u8],
+    /// When it expires, if it does, in the milliseconds of the store's clock.
+    pub deadline: Option<u64>,
 }
 
 impl NewEntry<'_> {
     /// Bytes that it will take.
     #[inline]
     pub fn bytes(&self) -> usize {
-        entry_bytes(self.key.len(), self.body.len())
+        entry_bytes_until(self.key.len(), self.body.len(), self.deadline.is_some())
     }
 
     /// Writes it into memory of its length.
@@ -61,13 +85,21 @@ impl NewEntry<'_> {
         header[..4].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
         header[4..8].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
         header[8..12].copy_from_slice(&self.table.to_le_bytes());
-        header[12..].copy_from_slice(&[self.kind as u8, 0, 0, 0]);
+        header[12..].copy_from_slice(&[self.kind as u8, 0, u8::from(self.deadline.is_some()), 0]);
         let (key, rest) = rest.split_at_mut(self.key.len());
         key.copy_from_slice(self.key);
         let (version, rest) = rest.split_at_mut(VERSION_BYTES);
         version.copy_from_slice(&self.version.to_le_bytes());
-        let (body, padding) = rest.split_at_mut(self.body.len());
+        let (body, rest) = rest.split_at_mut(self.body.len());
         body.copy_from_slice(self.body);
+        let padding = match self.deadline {
+            None => rest,
+            Some(deadline) => {
+                let (to, padding) = rest.split_at_mut(DEADLINE_BYTES);
+                to.copy_from_slice(&deadline.to_le_bytes());
+                padding
+            }
+        };
         padding.fill(0);
     }
 }
@@ -92,7 +124,22 @@ impl<'a> Entry<'a> {
     /// Bytes that it takes.
     #[inline]
     pub fn bytes(&self) -> usize {
-        entry_bytes(self.key_bytes, self.body_bytes)
+        entry_bytes_until(self.key_bytes, self.body_bytes, self.log[EXPIRES_AT] != 0)
+    }
+
+    /// When it expires, if it does.
+    #[inline]
+    pub fn deadline(&self) -> Option<u64> {
+        (self.log[EXPIRES_AT] != 0).then(|| {
+            let start = HEADER_BYTES + self.key_bytes + VERSION_BYTES + self.body_bytes;
+            u64::from_le_bytes(self.log[start..start + DEADLINE_BYTES].try_into().expect("eight bytes"))
+        })
+    }
+
+    /// Whether it has expired at a time.
+    #[inline]
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.log[EXPIRES_AT] != 0 && self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
     #[inline]
@@ -141,9 +188,18 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn value_bytes(&self) -> usize {
         match self.kind() {
-            Kind::Head => u64::from_le_bytes(self.body().try_into().expect("eight bytes")) as usize,
+            Kind::Head => self.head_word(0) as usize,
             _ => self.body_bytes,
         }
+    }
+
+    /// The number of the chunks of a [`Kind::Head`].
+    pub fn chunks(&self) -> u64 {
+        self.head_word(8)
+    }
+
+    fn head_word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.body()[at..at + 8].try_into().expect("eight bytes"))
     }
 
     /// Whether it is the first entry of the object with this key.
@@ -168,14 +224,18 @@ pub fn mark_dead(log: &mut [u8]) {
     log[DEAD_AT] = 1;
 }
 
-/// Replaces version and body of the entry at the start of `log` by a body that makes it neither longer nor
-/// shorter.
+/// Replaces all but the key of the entry at the start of `log` by what makes it neither longer nor shorter.
 #[inline]
-pub fn rewrite(log: &mut [u8], key_bytes: usize, version: u64, body: &[u8]) {
+pub fn rewrite(log: &mut [u8], key_bytes: usize, version: u64, body: &[u8], deadline: Option<u64>) {
     log[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
     let start = HEADER_BYTES + key_bytes;
     log[start..start + VERSION_BYTES].copy_from_slice(&version.to_le_bytes());
-    log[start + VERSION_BYTES..start + VERSION_BYTES + body.len()].copy_from_slice(body);
+    let end = start + VERSION_BYTES + body.len();
+    log[start + VERSION_BYTES..end].copy_from_slice(body);
+    log[EXPIRES_AT] = u8::from(deadline.is_some());
+    if let Some(deadline) = deadline {
+        log[end..end + DEADLINE_BYTES].copy_from_slice(&deadline.to_le_bytes());
+    }
 }
 
 /// The key of a chunk.
@@ -183,10 +243,10 @@ pub fn rewrite(log: &mut [u8], key_bytes: usize, version: u64, body: &[u8]) {
 pub struct ChunkKey([u8; 12]);
 
 impl ChunkKey {
-    /// The key of chunk `number` of the object with this version.
-    pub fn new(version: u64, number: usize) -> Self {
+    /// The key of chunk `number` of the chunks that have this number together.
+    pub fn new(chunks: u64, number: usize) -> Self {
         let mut key = [0; 12];
-        key[..8].copy_from_slice(&version.to_le_bytes());
+        key[..8].copy_from_slice(&chunks.to_le_bytes());
         key[8..].copy_from_slice(&(number as u32).to_le_bytes());
         Self(key)
     }
@@ -203,9 +263,11 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written() {
         let table = 7;
-        let whole = NewEntry { kind: Kind::Whole, table, key: b"abc", version: 9, body: b"value" };
+        let whole =
+            NewEntry { kind: Kind::Whole, table, key: b"abc", version: 9, body: b"value", deadline: None };
         let key = ChunkKey::new(9, 2);
-        let chunk = NewEntry { kind: Kind::Chunk, table: 0, key: key.as_bytes(), version: 9, body: b"" };
+        let (kind, body) = (Kind::Chunk, &[] as &[u8]);
+        let chunk = NewEntry { kind, table: 0, key: key.as_bytes(), version: 9, body, deadline: None };
         let mut log = vec![1; whole.bytes() + chunk.bytes()];
         let (start, end) = log.split_at_mut(whole.bytes());
         whole.write(start);
@@ -222,14 +284,30 @@ mod tests {
 
     #[test]
     fn a_rewritten_entry_keeps_its_size() {
-        let entry = NewEntry { kind: Kind::Whole, table: 1, key: b"k", version: 1, body: b"1234" };
+        let (kind, body) = (Kind::Whole, b"1234");
+        let entry = NewEntry { kind, table: 1, key: b"k", version: 1, body, deadline: None };
         let bytes = entry.bytes();
         let mut log = vec![0; bytes];
         entry.write(&mut log);
-        rewrite(&mut log, 1, 2, b"1234567");
+        rewrite(&mut log, 1, 2, b"1234567", None);
         let entry = Entry::at(&log);
         assert_eq!((entry.bytes(), entry.version(), entry.body()), (bytes, 2, &b"1234567"[..]));
         mark_dead(&mut log);
         assert!(Entry::at(&log).is_dead());
+    }
+
+    #[test]
+    fn a_deadline_lies_behind_the_body() {
+        let (kind, body) = (Kind::Whole, b"123");
+        let entry = NewEntry { kind, table: 1, key: b"k", version: 1, body, deadline: Some(70) };
+        let mut log = vec![1; entry.bytes()];
+        entry.write(&mut log);
+        let read = Entry::at(&log);
+        assert_eq!((read.bytes(), read.body(), read.deadline()), (entry.bytes(), &b"123"[..], Some(70)));
+        assert!(read.is_expired(70) && !read.is_expired(69));
+        rewrite(&mut log, 1, 2, b"4567", Some(90));
+        assert_eq!((Entry::at(&log).body(), Entry::at(&log).deadline()), (&b"4567"[..], Some(90)));
+        rewrite(&mut log, 1, 3, b"0123456789ab", None);
+        assert_eq!((Entry::at(&log).bytes(), Entry::at(&log).deadline()), (entry.bytes(), None));
     }
 }

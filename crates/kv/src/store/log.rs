@@ -25,6 +25,8 @@ pub const SAME_HASH_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Log {
     memory_bytes: usize,
+    /// Bytes of it that something beside the log takes.
+    beside_bytes: usize,
     hashes: Hashes,
     segments: Segments,
     index: Index,
@@ -37,7 +39,7 @@ impl Log {
         let index = Index::new(memory_bytes);
         let mut segments = Segments::new(memory_bytes)?;
         segments.set_max(segments_beside(memory_bytes, index.bytes()));
-        Ok(Self { memory_bytes, hashes, segments, index, cleaner: Cleaner::new(hashes) })
+        Ok(Self { memory_bytes, beside_bytes: 0, hashes, segments, index, cleaner: Cleaner::new(hashes) })
     }
 
     /// The hashes by which the index finds entries.
@@ -75,7 +77,7 @@ impl Log {
     /// Whether entries of this many bytes may be added when others of `dead_bytes` die with it; `hash` is
     /// that of the first of them.
     pub fn admits(&self, hash: u64, new_bytes: usize, dead_bytes: usize) -> bool {
-        let index_bytes = self.index.bytes() + self.index.growth_bytes(hash);
+        let index_bytes = self.index.bytes() + self.index.growth_bytes(hash) + self.beside_bytes;
         let segments = segments_beside(self.memory_bytes, index_bytes);
         self.segments.live_bytes() + new_bytes - dead_bytes <= live_bytes_max(segments)
     }
@@ -100,9 +102,21 @@ impl Log {
             return Err(NotAdded::Full);
         }
         if self.index.bytes() != index_bytes {
-            self.segments.set_max(segments_beside(self.memory_bytes, self.index.bytes()));
+            self.divide();
         }
         Ok(())
+    }
+
+    /// Sets how many bytes of the memory something beside the log takes.
+    pub fn set_beside(&mut self, bytes: usize) {
+        self.beside_bytes = bytes;
+        self.divide();
+    }
+
+    /// Gives the segments what the index and others do not take.
+    fn divide(&mut self) {
+        let others_bytes = self.index.bytes() + self.beside_bytes;
+        self.segments.set_max(segments_beside(self.memory_bytes, others_bytes));
     }
 
     /// Puts an entry for which room was prepared in the place of one with the same hash.
@@ -112,10 +126,17 @@ impl Log {
         self.segments.kill(old);
     }
 
-    /// Replaces version and body of an entry, which must stay as long as it is.
+    /// Replaces all but the key of an entry, which must stay as long as it is.
     #[inline]
-    pub fn rewrite(&mut self, place: Place, key_bytes: usize, version: u64, body: &[u8]) {
-        self.segments.rewrite(place, key_bytes, version, body);
+    pub fn rewrite(
+        &mut self,
+        place: Place,
+        key_bytes: usize,
+        version: u64,
+        body: &[u8],
+        deadline: Option<u64>,
+    ) {
+        self.segments.rewrite(place, key_bytes, version, body, deadline);
     }
 
     /// Removes an entry.
@@ -146,7 +167,7 @@ impl Log {
 
     /// Bytes that it takes: segments and index.
     pub fn used_bytes(&self) -> usize {
-        self.segments.allocated() * SEGMENT_BYTES + self.index.bytes()
+        self.segments.allocated() * SEGMENT_BYTES + self.index.bytes() + self.beside_bytes
     }
 
     /// Bytes that it may take.
@@ -188,7 +209,7 @@ mod tests {
     }
 
     fn add(log: &mut Log, hash: u64, key: &[u8]) -> Result<(), NotAdded> {
-        let entry = NewEntry { kind: Kind::Whole, table: 1, key, version: 1, body: key };
+        let entry = NewEntry { kind: Kind::Whole, table: 1, key, version: 1, body: key, deadline: None };
         log.prepare(entry.bytes())?;
         log.add(hash, &entry)
     }

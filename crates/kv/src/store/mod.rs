@@ -5,8 +5,12 @@
 //! tables, and the index grows in small parts. Which keys are neighbours in the index is a secret of the
 //! store, so that nobody can choose keys that are slow together. Memory stays within what the store was
 //! given, index included; what does not fit is refused.
+//!
+//! Objects may expire. What has expired is not there for anybody, from that millisecond of the store's clock
+//! on, which is set by [`Store::set_clock`]; [`Store::expire`] and writes remove it.
 
 mod cleaner;
+mod deadlines;
 mod entry;
 mod error;
 mod hashes;
@@ -26,13 +30,17 @@ pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
 
 use self::cleaner::visited_bytes_max;
-use self::entry::{ChunkKey, Entry, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes};
+use self::deadlines::Deadlines;
+use self::entry::{
+    ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_until,
+    head_body,
+};
 use self::hashes::{Hashes, secret_key};
 use self::log::{Log, NotAdded};
 use self::scan::{Start, walk};
 use self::segments::Place;
 use self::tables::{Dropped, Table, Tables};
-use crate::{Name, TableId, Value};
+use crate::{Name, TableId, Value, decimal};
 use farcall_base::SipKey;
 
 /// The least memory of a store, in bytes: some segments are always free.
@@ -40,6 +48,12 @@ pub const MEMORY_BYTES_MIN: usize = 16 << 20;
 
 /// What a write of another length does for the removal of dropped tables.
 const SWEEP_BY_WRITE: PageLimits = PageLimits { bytes: 4 << 10, looks: 32 };
+
+/// Objects that have expired and that a write of another length removes.
+const EXPIRED_BY_WRITE: usize = 4;
+
+/// The same when there is no room for it.
+const EXPIRED_BY_FULL: usize = 256;
 
 /// What one call of [`Store::sweep`] does for it.
 const SWEEP: PageLimits = PageLimits { bytes: 256 << 10, looks: 256 };
@@ -70,6 +84,17 @@ impl Condition {
     }
 }
 
+/// When an object that is written expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never.
+    Never,
+    /// When the object did whose place it takes; never if there is none.
+    Keep,
+    /// At this millisecond of the store's clock.
+    At(u64),
+}
+
 /// What a store holds and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStatistics {
@@ -96,6 +121,9 @@ pub struct Store {
     /// The version that was given last. There is one count for all objects: a deleted object that comes back
     /// has a higher version than it ever had.
     last_version: u64,
+    deadlines: Deadlines,
+    /// Milliseconds of the clock by which objects expire.
+    now: u64,
     /// For the key of an object that is written, used again.
     key: Vec<u8>,
 }
@@ -114,7 +142,15 @@ impl Store {
         }
         let log = Log::new(memory_bytes, Hashes::new(key))
             .map_err(|_| StoreSizeError::NotThere { bytes: memory_bytes })?;
-        Ok(Self { log, tables: Tables::default(), objects: 0, last_version: 0, key: Vec::new() })
+        Ok(Self {
+            log,
+            tables: Tables::default(),
+            objects: 0,
+            last_version: 0,
+            deadlines: Deadlines::default(),
+            now: 0,
+            key: Vec::new(),
+        })
     }
 
     /// Creates a table, unless there is one of that name; gives its number either way.
@@ -126,6 +162,55 @@ impl Store {
     /// objects any more. They count, and take memory, until writes and [`Store::sweep`] have removed them.
     pub fn drop_table(&mut self, name: &str) -> bool {
         self.tables.drop_table(name)
+    }
+
+    /// Takes all objects of a table away, as if it were dropped and created again.
+    pub fn clear_table(&mut self, table: TableId) -> Result<(), CreateTableError> {
+        self.tables.clear(self.log.hashes(), table)
+    }
+
+    /// How many objects a table has. Those that have expired and are not removed yet count.
+    pub fn table_objects(&self, table: TableId) -> u64 {
+        self.tables.find(table).map_or(0, |table| self.tables.objects(table.number))
+    }
+
+    /// Sets the clock by which objects expire: milliseconds, of whatever epoch deadlines are given in.
+    #[inline]
+    pub fn set_clock(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// The clock, as it was set.
+    #[inline]
+    pub fn clock(&self) -> u64 {
+        self.now
+    }
+
+    /// When the next object expires, if any does.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline, _)| deadline)
+    }
+
+    /// How many objects expire.
+    pub fn expiring(&self) -> usize {
+        self.deadlines.count()
+    }
+
+    /// Removes objects that have expired, at most `objects_max`; gives how many.
+    pub fn expire(&mut self, objects_max: usize) -> usize {
+        let mut expired = 0;
+        while expired < objects_max
+            && let Some((deadline, hash)) = self.deadlines.first()
+            && deadline <= self.now
+        {
+            let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline);
+            let (place, entry) = self.log.find(hash, is_it).expect("the queue has what is in the log");
+            let old = Old::of(&entry);
+            self.remove(hash, place, old);
+            expired += 1;
+        }
+        expired
     }
 
     /// Removes some objects of dropped tables; says whether there may be more.
@@ -155,22 +240,133 @@ impl Store {
     /// it, and reading it would wait until those are done, and all stores before them.
     #[inline(always)]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
+        self.put_until(name, value, condition, Expiry::Never)
+    }
+
+    /// The same with an object that may expire.
+    #[inline(always)]
+    pub fn put_until(
+        &mut self,
+        name: Name<'_>,
+        value: Value<'_>,
+        condition: Condition,
+        expiry: Expiry,
+    ) -> Result<u64, WriteError> {
         let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
         let (key, value) = (name.key(), value.as_bytes());
         let found = self.find(table, key);
-        let (version, old_bytes) = found
-            .map_or((0, 0), |(_, entry)| (entry.version(), object_bytes(key.len(), entry.value_bytes())));
+        let (version, old_bytes, old_deadline) = found.map_or((0, 0, None), |(_, entry)| {
+            (entry.version(), object_bytes(key.len(), entry.value_bytes()), entry.deadline())
+        });
         condition.check(version)?;
+        let deadline = match expiry {
+            Expiry::Never => None,
+            Expiry::Keep => old_deadline,
+            Expiry::At(deadline) => Some(deadline),
+        };
         if let Some((place, entry)) = found
             && entry.kind() == Kind::Whole
             && value.len() <= WHOLE_BYTES_MAX
-            && entry.bytes() == entry_bytes(key.len(), value.len())
+            && deadline == old_deadline
+            && entry.bytes() == entry_bytes_until(key.len(), value.len(), deadline.is_some())
         {
             self.last_version += 1;
-            self.log.rewrite(place, key.len(), self.last_version, value);
+            self.log.rewrite(place, key.len(), self.last_version, value, deadline);
             return Ok(self.last_version);
         }
-        self.put_new(name.table(), key, value, old_bytes)
+        self.put_new(name.table(), key, value, (old_bytes, deadline))
+    }
+
+    /// Lets an object expire at another time, or never; gives its new version, `None` when there is none.
+    pub fn set_deadline(&mut self, name: Name<'_>, deadline: Option<u64>) -> Result<Option<u64>, WriteError> {
+        let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
+        let (number, hash) = (table.number, table.hash(name.key()));
+        let Some((_, entry)) = self.find(table, name.key()) else { return Ok(None) };
+        let (kind, body) = (entry.kind(), entry.body().to_vec());
+        self.replace_first(number, hash, name.key(), (kind, &body, deadline)).map(Some)
+    }
+
+    /// Gives an object another key, in place of what that names; says whether there is such an object.
+    pub fn rename(&mut self, from: Name<'_>, to: Name<'_>) -> Result<bool, WriteError> {
+        let of = |name: Name<'_>| {
+            let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
+            Ok::<_, WriteError>((table.number, table.hash(name.key())))
+        };
+        let ((number, hash), (to_number, to_hash)) = (of(from)?, of(to)?);
+        let table = self.tables.find(from.table()).expect("it was looked up");
+        let Some((_, entry)) = self.find(table, from.key()) else { return Ok(false) };
+        if from == to {
+            return Ok(true);
+        }
+        let (kind, body, deadline) = (entry.kind(), entry.body().to_vec(), entry.deadline());
+        self.replace_first(to_number, to_hash, to.key(), (kind, &body, deadline))?;
+        let is_it = |entry: &Entry<'_>| entry.is_of(number, from.key());
+        let (place, entry) = self.log.find(hash, is_it).expect("its entry is there until it is removed");
+        // The chunks are the new one's.
+        let old = Old { chunks: 0, ..Old::of(&entry) };
+        self.remove(hash, place, old);
+        Ok(true)
+    }
+
+    /// Writes the first entry of an object, whose chunks are there if it has any, in the place of the one
+    /// that the key names.
+    fn replace_first(
+        &mut self,
+        table: u32,
+        hash: u64,
+        key: &[u8],
+        (kind, body, deadline): (Kind, &[u8], Option<u64>),
+    ) -> Result<u64, WriteError> {
+        let version = self.last_version + 1;
+        let entry = NewEntry { kind, table, key, version, body, deadline };
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old_bytes = old.map_or(0, |(_, entry)| entry.bytes());
+        if !self.log.admits(hash, entry.bytes(), old_bytes) {
+            return Err(WriteError::OutOfMemory);
+        }
+        self.log.prepare(entry.bytes()).map_err(WriteError::from)?;
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
+        match old {
+            Some((place, old)) => {
+                self.log.replace(hash, place, &entry);
+                let keeps = kind == Kind::Head && old.id == head_number(body);
+                if !keeps {
+                    self.remove_chunks(old.id, old.chunks);
+                }
+            }
+            None => {
+                self.log.add(hash, &entry)?;
+                self.objects += 1;
+                self.tables.count(table, 1);
+            }
+        }
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
+        self.last_version = version;
+        Ok(version)
+    }
+
+    /// An object with this hash had one deadline and has another one now.
+    #[inline]
+    fn change_deadline(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
+        if old == new {
+            return;
+        }
+        let before = self.deadlines.bytes();
+        if let Some(old) = old {
+            // One of two objects with one hash and one deadline may still have it.
+            let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(old);
+            if self.log.find(hash, is_it).is_none() {
+                self.deadlines.remove(old, hash);
+            }
+        }
+        if let Some(new) = new {
+            self.deadlines.insert(new, hash);
+        }
+        let bytes = self.deadlines.bytes();
+        if bytes != before {
+            self.log.set_beside(bytes);
+        }
     }
 
     /// Writes an object whose condition holds, of which entries of this many bytes die.
@@ -180,16 +376,19 @@ impl Store {
         table: TableId,
         key: &[u8],
         value: &[u8],
-        old_bytes: usize,
+        (old_bytes, deadline): (usize, Option<u64>),
     ) -> Result<u64, WriteError> {
         self.sweep_within(SWEEP_BY_WRITE);
+        self.expire(EXPIRED_BY_WRITE);
         // The key may lie in memory of a peer, which may change it. One that does not have its hash could
         // never be found again.
         let mut key_copy = core::mem::take(&mut self.key);
         key_copy.clear();
         key_copy.extend_from_slice(key);
-        let written = self.admit(table, &key_copy, (object_bytes(key.len(), value.len()), old_bytes));
-        let written = written.and_then(|(number, hash)| self.write(number, hash, &key_copy, value));
+        let new_bytes = object_bytes(key.len(), value.len()) + if deadline.is_some() { 8 } else { 0 };
+        let written = self.admit(table, &key_copy, (new_bytes, old_bytes));
+        let written =
+            written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, deadline)));
         self.key = key_copy;
         written.map_err(WriteError::from)
     }
@@ -206,6 +405,7 @@ impl Store {
         let (number, hash) = (table.number, table.hash(key));
         if !self.log.admits(hash, new_bytes, old_bytes) {
             self.sweep_within(SWEEP);
+            self.expire(EXPIRED_BY_FULL);
             if !self.log.admits(hash, new_bytes, old_bytes) {
                 return Err(NotAdded::Full);
             }
@@ -231,9 +431,9 @@ impl Store {
         let found = self.get(name).map_err(|ReadError::UnknownTable| WriteError::UnknownTable)?;
         let number = found.map_or(Ok(0), |object| number_of(&object))?;
         let sum = number.checked_add(amount).ok_or(IncrementError::Overflow)?;
-        let digits = sum.to_string();
-        let value = Value::new(digits.as_bytes()).expect("twenty bytes are not too many");
-        Ok((self.put(name, value, Condition::Always)?, sum))
+        let mut digits = [0; decimal::DIGITS_MAX];
+        let value = Value::new(decimal::write(sum, &mut digits)).expect("twenty bytes are not too many");
+        Ok((self.put_until(name, value, Condition::Always, Expiry::Keep)?, sum))
     }
 
     /// Calls `visit` with objects of a table, in an order that is the store's own, as many as the limits
@@ -253,7 +453,11 @@ impl Store {
             ScanFrom::Hash(hash) => Start { hash, after: None },
             ScanFrom::After(key) => Start { hash: table.hash(key), after: Some(key) },
         };
-        Ok(walk(&self.log, table.number, start, limits, |_, entry| visit(Object::new(&self.log, entry))))
+        Ok(walk(&self.log, table.number, start, limits, |_, entry| {
+            if !entry.is_expired(self.now) {
+                visit(Object::new(&self.log, entry));
+            }
+        }))
     }
 
     /// What the store holds.
@@ -271,13 +475,16 @@ impl Store {
     #[inline(always)]
     fn find(&self, table: &Table, key: &[u8]) -> Option<(Place, Entry<'_>)> {
         let number = table.number;
-        self.log.find(table.hash(key), move |entry| entry.is_of(number, key))
+        let found = self.log.find(table.hash(key), move |entry| entry.is_of(number, key));
+        found.filter(|(_, entry)| !entry.is_expired(self.now))
     }
 
     fn remove(&mut self, hash: u64, place: Place, old: Old) {
         self.log.remove(hash, place);
-        self.remove_chunks(old.version, old.chunks);
+        self.remove_chunks(old.id, old.chunks);
         self.objects -= 1;
+        self.tables.count(old.table, -1);
+        self.change_deadline(hash, old.deadline, None);
     }
 
     /// Removes objects of the table that was dropped first, within the limits.
@@ -304,14 +511,18 @@ impl Store {
     }
 
     /// Writes an object that was admitted, and removes what it takes the place of.
-    fn write(&mut self, table: u32, hash: u64, key: &[u8], value: &[u8]) -> Result<u64, NotAdded> {
+    fn write(
+        &mut self,
+        table: u32,
+        hash: u64,
+        key: &[u8],
+        (value, deadline): (&[u8], Option<u64>),
+    ) -> Result<u64, NotAdded> {
         let version = self.last_version + 1;
-        let length = (value.len() as u64).to_le_bytes();
-        let entry = if value.len() <= WHOLE_BYTES_MAX {
-            NewEntry { kind: Kind::Whole, table, key, version, body: value }
-        } else {
-            NewEntry { kind: Kind::Head, table, key, version, body: &length }
-        };
+        let head = head_body(value.len(), version);
+        let (kind, body) =
+            if value.len() <= WHOLE_BYTES_MAX { (Kind::Whole, value) } else { (Kind::Head, &head[..]) };
+        let entry = NewEntry { kind, table, key, version, body, deadline };
         let chunks = chunks_of(value.len());
         let written =
             self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
@@ -330,9 +541,13 @@ impl Store {
                 self.remove_chunks(version, chunks);
                 return Err(full);
             }
-            (Ok(()), Some((_, old))) => self.remove_chunks(old.version, old.chunks),
-            (Ok(()), None) => self.objects += 1,
+            (Ok(()), Some((_, old))) => self.remove_chunks(old.id, old.chunks),
+            (Ok(()), None) => {
+                self.objects += 1;
+                self.tables.count(table, 1);
+            }
         }
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
         self.last_version = version;
         Ok(version)
     }
@@ -340,7 +555,8 @@ impl Store {
     fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), NotAdded> {
         for (number, body) in value.chunks(WHOLE_BYTES_MAX).enumerate().take(chunks) {
             let key = ChunkKey::new(version, number);
-            let entry = NewEntry { kind: Kind::Chunk, table: 0, key: key.as_bytes(), version, body };
+            let (kind, key_bytes) = (Kind::Chunk, key.as_bytes());
+            let entry = NewEntry { kind, table: 0, key: key_bytes, version, body, deadline: None };
             self.log.prepare(entry.bytes())?;
             self.log.add(self.log.hashes().of_chunk(&key), &entry)?;
         }
@@ -348,9 +564,9 @@ impl Store {
     }
 
     /// Removes those of an object's chunks that are there.
-    fn remove_chunks(&mut self, version: u64, chunks: usize) {
+    fn remove_chunks(&mut self, id: u64, chunks: usize) {
         for number in 0..chunks {
-            let key = ChunkKey::new(version, number);
+            let key = ChunkKey::new(id, number);
             let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
             let hash = self.log.hashes().of_chunk(&key);
             if let Some((place, _)) = self.log.find(hash, is_it) {
@@ -370,13 +586,26 @@ pub fn cleaning_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
 #[derive(Clone, Copy)]
 struct Old {
     version: u64,
+    table: u32,
+    /// The number of its chunks, and how many there are.
+    id: u64,
     chunks: usize,
+    deadline: Option<u64>,
 }
 
 impl Old {
     fn of(entry: &Entry<'_>) -> Self {
-        Self { version: entry.version(), chunks: chunks_of(entry.value_bytes()) }
+        let (id, chunks) = match entry.kind() {
+            Kind::Head => (entry.chunks(), chunks_of(entry.value_bytes())),
+            _ => (0, 0),
+        };
+        Self { version: entry.version(), table: entry.table(), id, chunks, deadline: entry.deadline() }
     }
+}
+
+/// The number of the chunks that the body of a head has.
+fn head_number(body: &[u8]) -> u64 {
+    u64::from_le_bytes(body[8..HEAD_BODY_BYTES].try_into().expect("eight bytes"))
 }
 
 /// How many chunks a value is cut into; none when it lies in its entry.
@@ -393,7 +622,9 @@ fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     let whole_chunks = value_bytes / WHOLE_BYTES_MAX;
     let rest = value_bytes % WHOLE_BYTES_MAX;
     let last = if rest == 0 { 0 } else { entry_bytes(chunk_key_bytes, rest) };
-    entry_bytes(key_bytes, 8) + whole_chunks * entry_bytes(chunk_key_bytes, WHOLE_BYTES_MAX) + last
+    entry_bytes(key_bytes, HEAD_BODY_BYTES)
+        + whole_chunks * entry_bytes(chunk_key_bytes, WHOLE_BYTES_MAX)
+        + last
 }
 
 fn number_of(object: &Object<'_>) -> Result<i64, IncrementError> {
@@ -402,7 +633,6 @@ fn number_of(object: &Object<'_>) -> Result<i64, IncrementError> {
     if object.value_bytes() > DIGITS_MAX {
         return Err(IncrementError::NotANumber);
     }
-    let text = object.to_vec();
-    let text = core::str::from_utf8(&text).map_err(|_| IncrementError::NotANumber)?;
-    text.parse().map_err(|_| IncrementError::NotANumber)
+    let bytes = object.version_and_value().ok_or(IncrementError::NotANumber)?;
+    decimal::parse(&bytes[8..]).ok_or(IncrementError::NotANumber)
 }

@@ -27,10 +27,20 @@ impl<'a> Object<'a> {
         self.entry.version()
     }
 
+    /// When it expires, if it does, in milliseconds of the store's clock.
+    pub fn deadline(&self) -> Option<u64> {
+        self.entry.deadline()
+    }
+
     /// The length of its value.
     #[inline]
     pub fn value_bytes(&self) -> usize {
         self.entry.value_bytes()
+    }
+
+    /// Bytes that it takes in memory, all its entries together.
+    pub fn memory_bytes(&self) -> usize {
+        super::object_bytes(self.key().len(), self.value_bytes())
     }
 
     /// The version as eight bytes, little-endian, and the value behind it, when both lie side by side: always
@@ -50,12 +60,33 @@ impl<'a> Object<'a> {
             return to.copy_from_slice(self.entry.body());
         }
         for (number, part) in to.chunks_mut(WHOLE_BYTES_MAX).enumerate() {
-            let key = ChunkKey::new(self.version(), number);
-            let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
-            let hash = self.log.hashes().of_chunk(&key);
-            let (_, chunk) = self.log.find(hash, is_it).expect("an object in the index has all its chunks");
-            part.copy_from_slice(chunk.body());
+            part.copy_from_slice(self.chunk(number));
         }
+    }
+
+    /// Calls `visit` with the pieces that bytes `from..end` of the value lie in, in order.
+    ///
+    /// # Panics
+    /// When the value is shorter.
+    pub fn pieces(&self, from: usize, end: usize, mut visit: impl FnMut(&[u8])) {
+        if self.entry.kind() == Kind::Whole {
+            return visit(&self.entry.body()[from..end]);
+        }
+        let mut at = from;
+        while at < end {
+            let (number, start) = (at / WHOLE_BYTES_MAX, at % WHOLE_BYTES_MAX);
+            let bytes = (end - at).min(WHOLE_BYTES_MAX - start);
+            visit(&self.chunk(number)[start..start + bytes]);
+            at += bytes;
+        }
+    }
+
+    fn chunk(&self, number: usize) -> &'a [u8] {
+        let key = ChunkKey::new(self.entry.chunks(), number);
+        let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
+        let hash = self.log.hashes().of_chunk(&key);
+        let (_, chunk) = self.log.find(hash, is_it).expect("an object in the index has all its chunks");
+        chunk.body()
     }
 
     /// A copy of the value.

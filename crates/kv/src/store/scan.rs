@@ -136,7 +136,8 @@ mod tests {
         let mut log = Log::new(MEMORY_BYTES_MIN, Hashes::new(SipKey([1, 2]))).expect("memory");
         const HASH: u64 = u64::MAX;
         for number in (0..SAME_HASH_MAX as u8).rev() {
-            let entry = NewEntry { kind: Kind::Whole, table: 1, key: &[number], version: 1, body: &[0; 100] };
+            let (kind, key, body) = (Kind::Whole, &[number], &[0; 100]);
+            let entry = NewEntry { kind, table: 1, key, version: 1, body, deadline: None };
             log.prepare(entry.bytes()).expect("room");
             log.add(HASH, &entry).expect("one of the first");
         }

@@ -213,10 +213,17 @@ impl Segments {
         self.live_bytes -= bytes;
     }
 
-    /// Replaces version and body of an entry, which must stay as long as it is.
+    /// Replaces all but the key of an entry, which must stay as long as it is.
     #[inline]
-    pub fn rewrite(&mut self, place: Place, key_bytes: usize, version: u64, body: &[u8]) {
-        rewrite(&mut self.memory[at(place)..], key_bytes, version, body);
+    pub fn rewrite(
+        &mut self,
+        place: Place,
+        key_bytes: usize,
+        version: u64,
+        body: &[u8],
+        deadline: Option<u64>,
+    ) {
+        rewrite(&mut self.memory[at(place)..], key_bytes, version, body, deadline);
     }
 
     /// The closed segment with the fewest live bytes; `None` when none has a dead byte.

@@ -40,6 +40,8 @@ pub struct Tables {
     /// In the order in which they were dropped.
     dropped: Vec<Dropped>,
     last_number: u32,
+    /// How many objects each table has, by its number in entries, which only rise.
+    objects: Vec<(u32, u64)>,
 }
 
 impl Tables {
@@ -67,6 +69,7 @@ impl Tables {
         }
         self.last_number += 1;
         let (number, keys) = (self.last_number, hashes.of_table(self.last_number));
+        self.objects.push((number, 0));
         self.tables.insert(place, Table { id, name: name.to_owned(), number, keys });
         Ok(id)
     }
@@ -76,8 +79,45 @@ impl Tables {
         let place = TableId::of(name).ok().and_then(|id| self.place(id).ok());
         let Some(place) = place.filter(|&place| self.tables[place].name == name) else { return false };
         let table = self.tables.remove(place);
-        self.dropped.push(Dropped { number: table.number, from: 0 });
+        self.drop_number(table.number);
         true
+    }
+
+    /// Takes all objects of a table away; says whether there are too many tables to do so.
+    pub fn clear(&mut self, hashes: &Hashes, id: TableId) -> Result<(), CreateTableError> {
+        let Ok(place) = self.place(id) else { return Ok(()) };
+        let number = self.tables[place].number;
+        if self.objects(number) == 0 {
+            return Ok(());
+        }
+        if self.tables.len() + self.dropped.len() >= TABLES_MAX || self.last_number == u32::MAX {
+            return Err(CreateTableError::TooMany);
+        }
+        self.last_number += 1;
+        let table = &mut self.tables[place];
+        (table.number, table.keys) = (self.last_number, hashes.of_table(self.last_number));
+        self.objects.push((self.last_number, 0));
+        self.drop_number(number);
+        Ok(())
+    }
+
+    fn drop_number(&mut self, number: u32) {
+        self.objects.retain(|(other, _)| *other != number);
+        self.dropped.push(Dropped { number, from: 0 });
+    }
+
+    /// How many objects the table has that has this number in entries; 0 when it was dropped.
+    pub fn objects(&self, number: u32) -> u64 {
+        let place = self.objects.binary_search_by_key(&number, |(number, _)| *number);
+        place.map_or(0, |place| self.objects[place].1)
+    }
+
+    /// Counts an object more, or less, of a table.
+    pub fn count(&mut self, number: u32, more: i64) {
+        if let Ok(place) = self.objects.binary_search_by_key(&number, |(number, _)| *number) {
+            let objects = &mut self.objects[place].1;
+            *objects = objects.wrapping_add_signed(more);
+        }
     }
 
     /// The dropped table whose objects are removed next.
@@ -148,7 +188,8 @@ mod tests {
     fn two_names_with_one_number_are_not_confused() {
         let hashes = hashes();
         let table = Table { id: id("b"), name: "a".to_owned(), number: 1, keys: hashes.of_table(1) };
-        let mut tables = Tables { tables: vec![table], dropped: Vec::new(), last_number: 1 };
+        let mut tables =
+            Tables { tables: vec![table], dropped: Vec::new(), last_number: 1, objects: Vec::new() };
         assert_eq!(tables.create(&hashes, "b"), Err(CreateTableError::SameNumber));
         assert!(!tables.drop_table("b"), "it is another one's");
     }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::Engine;
-use crate::resp::parse::{Args, integer};
+use crate::decimal;
+use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 use crate::store::{IncrementError, ReadError, Store, WriteError};
@@ -45,7 +46,7 @@ impl<'c> Call<'c> {
 
     /// The integer that an argument is.
     pub fn integer(&self, number: usize) -> Result<i64, Refusal> {
-        integer(self.args.at(number)).ok_or(Refusal::NOT_AN_INTEGER)
+        decimal::parse(self.args.at(number)).ok_or(Refusal::NOT_AN_INTEGER)
     }
 
     /// Whether an argument is this word, in whatever case.
@@ -80,6 +81,8 @@ pub struct Refusal(Cow<'static, str>);
 impl Refusal {
     pub const SYNTAX: Self = Self::of("ERR syntax error");
     pub const NOT_AN_INTEGER: Self = Self::of("ERR value is not an integer or out of range");
+    pub const NOT_A_FLOAT: Self = Self::of("ERR value is not a valid float");
+    pub const NO_SUCH_KEY: Self = Self::of("ERR no such key");
     pub const OVERFLOW: Self = Self::of("ERR increment or decrement would overflow");
     pub const NO_AUTH: Self = Self::of("NOAUTH Authentication required.");
     pub const TOO_LONG: Self = Self::of("ERR string exceeds maximum allowed size (proto-max-bulk-len)");

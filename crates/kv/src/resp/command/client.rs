@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use super::call::{Call, Done, Refusal, subcommand};
-use crate::resp::parse::integer;
+use crate::decimal;
 use crate::resp::reply::Protocol;
 use crate::resp::session::{Replies, Session};
 
@@ -89,7 +89,7 @@ fn list(call: &mut Call<'_>) -> Done {
             }
         },
         4.. if call.is(2, "id") => {
-            let ids: Option<Vec<_>> = args.from(3).map(integer).collect();
+            let ids: Option<Vec<_>> = args.from(3).map(decimal::parse).collect();
             Wanted::Ids(ids.ok_or(Refusal::of("ERR Invalid client ID"))?)
         }
         _ => return Err(Refusal::SYNTAX),
@@ -176,7 +176,7 @@ fn kill(call: &mut Call<'_>) -> Done {
         let value = args.get(at + 1).ok_or(Refusal::SYNTAX)?;
         match args.at(at).to_ascii_lowercase().as_slice() {
             b"id" => {
-                let id = integer(value).filter(|id| *id > 0);
+                let id = decimal::parse(value).filter(|id| *id > 0);
                 victims.id = Some(id.ok_or(Refusal::of("ERR client-id should be greater than 0"))?);
             }
             b"addr" => victims.address = Some(value.to_vec()),

@@ -97,7 +97,7 @@ pub fn hello(call: &mut Call<'_>) -> Done {
     let mut protocol = call.session.protocol;
     let mut at = 1;
     if let Some(version) = call.args.get(1) {
-        protocol = match crate::resp::parse::integer(version) {
+        protocol = match crate::decimal::parse(version) {
             Some(2) => Protocol::Resp2,
             Some(3) => Protocol::Resp3,
             Some(_) => return Err(Refusal::of("NOPROTO unsupported protocol version")),

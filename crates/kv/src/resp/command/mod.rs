@@ -3,16 +3,23 @@
 mod call;
 mod client;
 mod connection;
+mod expiry;
+mod keys;
+mod long;
+mod numbers;
 mod server;
 mod strings;
 mod table;
+mod transaction;
 
 use std::time::Instant;
 
 use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
+pub use self::long::Long;
 use self::table::{Command, Lookup};
+pub use self::transaction::{Transaction, Watched};
 use super::clients::{Clients, Handle};
 use super::listener::Listener;
 use super::parse::Args;
@@ -29,6 +36,7 @@ farcall_driver::declare_counters! {
         refused: "clients" => "Redis clients that were refused: there were too many",
         commands: "commands" => "Commands of Redis clients",
         errors: "commands" => "Commands that were answered with an error",
+        expired: "objects" => "Objects that had expired and were removed, those apart that writes removed",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
     }
 }
@@ -49,6 +57,18 @@ pub struct Engine {
     clients_max: usize,
     started: Instant,
     now_ms: u64,
+    random: u64,
+}
+
+/// When a front has something to do for its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Now.
+    AtOnce,
+    /// At this millisecond.
+    At(u64),
+    /// When a client asks for something.
+    Event,
 }
 
 impl Engine {
@@ -71,6 +91,7 @@ impl Engine {
             clients_max: options.clients_max,
             started: Instant::now(),
             now_ms: 0,
+            random: u64::from(std::process::id()),
         }
     }
 
@@ -85,11 +106,28 @@ impl Engine {
     }
 
     /// Before commands run on the shard.
-    pub fn prepare(&mut self, _shard: &mut Shard) {}
+    pub fn prepare(&mut self, shard: &mut Shard) {
+        shard.store_mut().set_clock(self.now_ms);
+    }
 
-    /// After commands ran: the shard does some of what it has to do by itself. Says whether there is more.
-    pub fn keep_up(&mut self, shard: &mut Shard) -> bool {
-        shard.sweep()
+    /// After commands ran: the shard does some of what it has to do by itself. Says when there is more to do.
+    pub fn keep_up(&mut self, shard: &mut Shard) -> Next {
+        /// Objects that have expired and that a turn removes.
+        const EXPIRED_PER_TURN: usize = 64;
+        let store = shard.store_mut();
+        let expired = store.expire(EXPIRED_PER_TURN);
+        self.counters.expired.add(expired as u64);
+        if store.sweep() || expired == EXPIRED_PER_TURN {
+            return Next::AtOnce;
+        }
+        store.next_deadline().map_or(Next::Event, Next::At)
+    }
+
+    /// A number drawn at random. Nobody gains anything by guessing it.
+    pub fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ mixed >> 31
     }
 
     /// A client is gone.
@@ -99,24 +137,76 @@ impl Engine {
     #[inline]
     pub fn execute(&mut self, args: Args<'_>, session: &mut Session, reply: &mut Reply, shard: &mut Shard) {
         self.counters.commands.increment();
-        let (start, replies) = (reply.len(), session.replies);
-        let done = match self.find(args, session) {
+        match self.find(args, session) {
             Ok(command) => {
                 session.last_command = command.name;
                 session.last_ms = self.now_ms;
-                let mut call = Call { args, shard, session, reply, engine: self };
-                (command.run)(&mut call)
+                if let Some(transaction) = &mut session.transaction
+                    && !command.is_at_once
+                {
+                    match transaction.queue(command, args) {
+                        Ok(()) => reply.simple("QUEUED"),
+                        Err(refusal) => self.refuse(&refusal, reply),
+                    }
+                    return;
+                }
+                self.run(command, args, session, reply, shard);
             }
-            Err(refusal) => Err(refusal),
-        };
-        if let Err(refusal) = done {
-            self.counters.errors.increment();
+            Err(refusal) => {
+                if let Some(transaction) = &mut session.transaction {
+                    transaction.is_broken = true;
+                }
+                self.refuse(&refusal, reply);
+            }
+        }
+    }
+
+    /// Runs a command that was found.
+    #[inline]
+    fn run(
+        &mut self,
+        command: &Command,
+        args: Args<'_>,
+        session: &mut Session,
+        reply: &mut Reply,
+        shard: &mut Shard,
+    ) {
+        let (start, replies) = (reply.len(), session.replies);
+        let mut call = Call { args, shard, session, reply, engine: self };
+        if let Err(refusal) = (command.run)(&mut call) {
             reply.truncate(start);
-            reply.error(refusal.text());
+            self.refuse(&refusal, reply);
         }
         if replies != Replies::On || session.replies != Replies::On {
             session.silence(replies, reply, start);
         }
+    }
+
+    fn refuse(&mut self, refusal: &Refusal, reply: &mut Reply) {
+        self.counters.errors.increment();
+        reply.error(refusal.text());
+    }
+
+    /// Does a part of the rest of a client's command; says whether there is more.
+    pub fn step_long(&mut self, session: &mut Session, reply: &mut Reply, shard: &mut Shard) -> bool {
+        let Some(mut long) = session.long.take() else { return false };
+        match long.step(shard.store(), reply) {
+            Ok(false) => false,
+            Ok(true) => {
+                session.long = Some(long);
+                true
+            }
+            Err(refusal) => {
+                reply.truncate(long.start());
+                self.refuse(&refusal, reply);
+                false
+            }
+        }
+    }
+
+    /// Does all of the rest.
+    fn finish_long(&mut self, session: &mut Session, reply: &mut Reply, shard: &mut Shard) {
+        while self.step_long(session, reply, shard) {}
     }
 
     /// The command that a client may run.

@@ -187,6 +187,7 @@ fn memory(call: &mut Call<'_>) -> Lines {
     let store = call.shard.store().statistics();
     lines([
         ("used_memory", store.used_bytes.to_string()),
+        ("farcall_expiring_objects", call.shard.store().expiring().to_string()),
         ("used_memory_dataset", store.live_bytes.to_string()),
         ("maxmemory", store.memory_bytes.to_string()),
         ("maxmemory_policy", "noeviction".to_owned()),
@@ -209,6 +210,7 @@ fn stats(call: &mut Call<'_>) -> Lines {
         ("total_connections_received", counters.connected.get().to_string()),
         ("total_commands_processed", counters.commands.get().to_string()),
         ("rejected_connections", counters.refused.get().to_string()),
+        ("expired_keys", counters.expired.get().to_string()),
         ("total_error_replies", counters.errors.get().to_string()),
     ])
 }
@@ -217,6 +219,18 @@ fn replication(_call: &mut Call<'_>) -> Lines {
     lines([("role", "master".to_owned()), ("connected_slaves", "0".to_owned())])
 }
 
-fn keyspace(_call: &mut Call<'_>) -> Lines {
-    Vec::new()
+fn keyspace(call: &mut Call<'_>) -> Lines {
+    let objects =
+        |database: usize| (database, call.shard.store().table_objects(call.engine.tables[database]));
+    let databases: Vec<_> = (0..DATABASES).map(objects).filter(|(_, objects)| *objects > 0).collect();
+    let lines = databases.into_iter();
+    lines.map(|(database, objects)| (format!("db{database}"), format!("keys={objects}"))).collect()
+}
+
+pub fn time(call: &mut Call<'_>) -> Done {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    call.reply.array(2);
+    call.reply.bulk(since.as_secs().to_string().as_bytes());
+    call.reply.bulk(since.subsec_micros().to_string().as_bytes());
+    Ok(())
 }

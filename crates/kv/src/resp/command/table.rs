@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use super::call::{Call, Done};
-use super::{client, connection, server, strings};
+use super::{client, connection, expiry, keys, numbers, server, strings, transaction};
 
 /// A command.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Command {
     pub keys: (i32, i32, i32),
     /// Whether clients may use it that have not said the password.
     pub is_for_strangers: bool,
+    /// Whether it runs at once, also within a transaction.
+    pub is_at_once: bool,
     /// The commands that it consists of.
     pub subcommands: &'static [&'static str],
     pub run: fn(&mut Call<'_>) -> Done,
@@ -68,12 +70,17 @@ impl Command {
         run: fn(&mut Call<'_>) -> Done,
         summary: &'static str,
     ) -> Self {
-        let (is_for_strangers, subcommands) = (false, &[] as &[_]);
-        Self { name, arity, group, summary, effect, keys, is_for_strangers, subcommands, run }
+        let subcommands = &[] as &[_];
+        let (is_for_strangers, is_at_once) = (false, false);
+        Self { name, arity, group, summary, effect, keys, is_for_strangers, is_at_once, subcommands, run }
     }
 
     const fn open(self) -> Self {
         Self { is_for_strangers: true, ..self }
+    }
+
+    const fn at_once(self) -> Self {
+        Self { is_at_once: true, ..self }
     }
 
     const fn of(self, subcommands: &'static [&'static str]) -> Self {
@@ -85,28 +92,150 @@ const NO_KEYS: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 
+const PAIRS: (i32, i32, i32) = (1, -1, 2);
+
+const STRING_READS: (&str, Effect) = ("string", Effect::Reads);
+const STRING_WRITES: (&str, Effect) = ("string", Effect::Writes);
+const STRING_GROWS: (&str, Effect) = ("string", Effect::Grows);
+const KEYS_READS: (&str, Effect) = ("generic", Effect::Reads);
+const KEYS_WRITES: (&str, Effect) = ("generic", Effect::Writes);
+const KEYS_GROWS: (&str, Effect) = ("generic", Effect::Grows);
+const TRANSACTIONS: (&str, Effect) = ("transactions", Effect::None);
 const CONNECTION: (&str, Effect) = ("connection", Effect::None);
 const SERVER: (&str, Effect) = ("server", Effect::None);
 
 /// All commands.
 pub static COMMANDS: &[Command] = &[
     // Strings.
-    Command::new("get", 2, ("string", Effect::Reads), ONE, strings::get, "Gives the value of a key"),
-    Command::new("set", -3, ("string", Effect::Grows), ONE, strings::set, "Sets the value of a key"),
-    Command::new("incr", 2, ("string", Effect::Grows), ONE, strings::incr, "Adds one to a number"),
-    Command::new("decr", 2, ("string", Effect::Grows), ONE, strings::decr, "Subtracts one from a number"),
-    Command::new("incrby", 3, ("string", Effect::Grows), ONE, strings::incrby, "Adds to a number"),
-    Command::new("decrby", 3, ("string", Effect::Grows), ONE, strings::decrby, "Subtracts from a number"),
-    // Keys.
-    Command::new("del", -2, ("generic", Effect::Writes), ALL, strings::del, "Deletes keys"),
+    Command::new("append", 3, STRING_GROWS, ONE, strings::append, "Appends to a string"),
+    Command::new("decr", 2, STRING_GROWS, ONE, numbers::decr, "Subtracts one from a number"),
+    Command::new("decrby", 3, STRING_GROWS, ONE, numbers::decrby, "Subtracts from a number"),
+    Command::new("get", 2, STRING_READS, ONE, strings::get, "Gives a string"),
+    Command::new("getdel", 2, STRING_WRITES, ONE, strings::getdel, "Gives a string and deletes it"),
     Command::new(
-        "exists",
+        "getex",
         -2,
-        ("generic", Effect::Reads),
-        ALL,
-        strings::exists,
-        "Counts the keys that exist",
+        STRING_WRITES,
+        ONE,
+        strings::getex,
+        "Gives a string and changes when it expires",
     ),
+    Command::new("getrange", 4, STRING_READS, ONE, strings::getrange, "Gives a part of a string"),
+    Command::new("getset", 3, STRING_GROWS, ONE, strings::getset, "Sets a string and gives the one before"),
+    Command::new("incr", 2, STRING_GROWS, ONE, numbers::incr, "Adds one to a number"),
+    Command::new("incrby", 3, STRING_GROWS, ONE, numbers::incrby, "Adds to a number"),
+    Command::new(
+        "incrbyfloat",
+        3,
+        STRING_GROWS,
+        ONE,
+        numbers::incrbyfloat,
+        "Adds to a number with a fraction",
+    ),
+    Command::new("mget", -2, STRING_READS, ALL, strings::mget, "Gives strings"),
+    Command::new("mset", -3, STRING_GROWS, PAIRS, strings::mset, "Sets strings"),
+    Command::new(
+        "msetnx",
+        -3,
+        STRING_GROWS,
+        PAIRS,
+        strings::msetnx,
+        "Sets strings if none of the keys exists",
+    ),
+    Command::new(
+        "psetex",
+        4,
+        STRING_GROWS,
+        ONE,
+        strings::psetex,
+        "Sets a string that expires after milliseconds",
+    ),
+    Command::new("set", -3, STRING_GROWS, ONE, strings::set, "Sets a string"),
+    Command::new("setex", 4, STRING_GROWS, ONE, strings::setex, "Sets a string that expires after seconds"),
+    Command::new("setnx", 3, STRING_GROWS, ONE, strings::setnx, "Sets a string if the key does not exist"),
+    Command::new("setrange", 4, STRING_GROWS, ONE, strings::setrange, "Replaces a part of a string"),
+    Command::new("strlen", 2, STRING_READS, ONE, strings::strlen, "Gives the length of a string"),
+    Command::new("substr", 4, STRING_READS, ONE, strings::getrange, "Gives a part of a string"),
+    // Keys.
+    Command::new("copy", -3, KEYS_GROWS, (1, 2, 1), keys::copy, "Copies an object to another key"),
+    Command::new("dbsize", 1, KEYS_READS, NO_KEYS, keys::dbsize, "Counts the keys of the database"),
+    Command::new("del", -2, KEYS_WRITES, ALL, keys::del, "Deletes keys"),
+    Command::new("exists", -2, KEYS_READS, ALL, keys::exists, "Counts those of the keys that exist"),
+    Command::new("expire", -3, KEYS_WRITES, ONE, expiry::expire, "Lets a key expire after seconds"),
+    Command::new(
+        "expireat",
+        -3,
+        KEYS_WRITES,
+        ONE,
+        expiry::expireat,
+        "Lets a key expire at a second since 1970",
+    ),
+    Command::new("pexpire", -3, KEYS_WRITES, ONE, expiry::pexpire, "Lets a key expire after milliseconds"),
+    Command::new(
+        "pexpireat",
+        -3,
+        KEYS_WRITES,
+        ONE,
+        expiry::pexpireat,
+        "Lets a key expire at a millisecond since 1970",
+    ),
+    Command::new(
+        "expiretime",
+        2,
+        KEYS_READS,
+        ONE,
+        expiry::expiretime,
+        "Gives the second since 1970 at which a key expires",
+    ),
+    Command::new(
+        "pexpiretime",
+        2,
+        KEYS_READS,
+        ONE,
+        expiry::pexpiretime,
+        "Gives the millisecond since 1970 at which a key expires",
+    ),
+    Command::new("ttl", 2, KEYS_READS, ONE, expiry::ttl, "Gives the seconds until a key expires"),
+    Command::new("pttl", 2, KEYS_READS, ONE, expiry::pttl, "Gives the milliseconds until a key expires"),
+    Command::new("persist", 2, KEYS_WRITES, ONE, expiry::persist, "Lets a key expire no longer"),
+    Command::new("flushall", -1, KEYS_WRITES, NO_KEYS, keys::flushall, "Deletes the keys of all databases"),
+    Command::new("flushdb", -1, KEYS_WRITES, NO_KEYS, keys::flushdb, "Deletes the keys of the database"),
+    Command::new("keys", 2, KEYS_READS, NO_KEYS, keys::keys, "Gives the keys that match a pattern"),
+    Command::new("memory", -2, KEYS_READS, (2, 2, 1), keys::memory, "Tells how much memory an object takes")
+        .of(keys::MEMORY_SUBCOMMANDS),
+    Command::new("move", 3, KEYS_WRITES, ONE, keys::move_to, "Moves an object to another database"),
+    Command::new("object", -2, KEYS_READS, (2, 2, 1), keys::object, "Tells how an object is stored")
+        .of(keys::OBJECT_SUBCOMMANDS),
+    Command::new("randomkey", 1, KEYS_READS, NO_KEYS, keys::randomkey, "Gives a key drawn at random"),
+    Command::new("rename", 3, KEYS_GROWS, (1, 2, 1), keys::rename, "Gives an object another key"),
+    Command::new(
+        "renamenx",
+        3,
+        KEYS_GROWS,
+        (1, 2, 1),
+        keys::renamenx,
+        "Gives an object another key if that does not exist",
+    ),
+    Command::new("scan", -2, KEYS_READS, NO_KEYS, keys::scan, "Gives some of the keys, and where to go on"),
+    Command::new("touch", -2, KEYS_READS, ALL, keys::exists, "Counts those of the keys that exist"),
+    Command::new("type", 2, KEYS_READS, ONE, keys::kind, "Gives the type of an object"),
+    Command::new("unlink", -2, KEYS_WRITES, ALL, keys::del, "Deletes keys"),
+    // Transactions.
+    Command::new("discard", 1, TRANSACTIONS, NO_KEYS, transaction::discard, "Forgets the queued commands")
+        .at_once(),
+    Command::new("exec", 1, TRANSACTIONS, NO_KEYS, transaction::exec, "Runs the queued commands").at_once(),
+    Command::new("multi", 1, TRANSACTIONS, NO_KEYS, transaction::multi, "Queues the commands that follow")
+        .at_once(),
+    Command::new("unwatch", 1, TRANSACTIONS, NO_KEYS, transaction::unwatch, "Watches no keys any more"),
+    Command::new(
+        "watch",
+        -2,
+        TRANSACTIONS,
+        ALL,
+        transaction::watch,
+        "Lets EXEC do nothing if one of the keys changes",
+    )
+    .at_once(),
     // Connections.
     Command::new("auth", -2, CONNECTION, NO_KEYS, connection::auth, "Says the password").open(),
     Command::new("client", -2, CONNECTION, NO_KEYS, client::client, "Names, lists and closes connections")
@@ -119,7 +248,7 @@ pub static COMMANDS: &[Command] = &[
     Command::new("ping", -1, CONNECTION, NO_KEYS, connection::ping, "Answers"),
     Command::new("post", -1, CONNECTION, NO_KEYS, connection::http, "Closes the connection of a browser")
         .open(),
-    Command::new("quit", -1, CONNECTION, NO_KEYS, connection::quit, "Closes the connection").open(),
+    Command::new("quit", -1, CONNECTION, NO_KEYS, connection::quit, "Closes the connection").open().at_once(),
     Command::new(
         "reset",
         1,
@@ -136,6 +265,7 @@ pub static COMMANDS: &[Command] = &[
     Command::new("config", -2, SERVER, NO_KEYS, server::config, "Tells how the server is configured")
         .of(server::CONFIG_SUBCOMMANDS),
     Command::new("info", -1, SERVER, NO_KEYS, server::info, "Tells what the server has and did"),
+    Command::new("time", 1, SERVER, NO_KEYS, server::time, "Gives the time"),
 ];
 
 /// Finds commands by name.

@@ -1,4 +1,5 @@
 mod cleaning;
+mod expiry;
 mod hostile;
 mod model;
 mod operations;

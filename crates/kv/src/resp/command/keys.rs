@@ -1,0 +1,282 @@
+//! Commands on keys, whatever their values are.
+
+use super::call::{Call, Done, Refusal, subcommand, value};
+use super::connection::database;
+use super::long::Long;
+use crate::resp::{DATABASES, glob};
+use crate::store::{Condition, Expiry, PageLimits, ScanFrom, ScanNext};
+use crate::{Name, decimal};
+
+/// The subcommands of `OBJECT`.
+pub const OBJECT_SUBCOMMANDS: &[&str] = &["encoding", "freq", "idletime", "refcount"];
+
+/// The subcommands of `MEMORY`.
+pub const MEMORY_SUBCOMMANDS: &[&str] = &["usage"];
+
+pub fn del(call: &mut Call<'_>) -> Done {
+    let mut deleted = 0;
+    for key in call.args.from(1) {
+        let name = call.named(key)?;
+        deleted += usize::from(call.store().delete(name, Condition::Always)?.is_some());
+    }
+    call.reply.count(deleted);
+    Ok(())
+}
+
+pub fn exists(call: &mut Call<'_>) -> Done {
+    let mut there = 0;
+    for key in call.args.from(1) {
+        let name = call.named(key)?;
+        there += usize::from(call.store().get(name)?.is_some());
+    }
+    call.reply.count(there);
+    Ok(())
+}
+
+pub fn kind(call: &mut Call<'_>) -> Done {
+    let name = call.name(1)?;
+    let is_there = call.store().get(name)?.is_some();
+    call.reply.simple(if is_there { "string" } else { "none" });
+    Ok(())
+}
+
+pub fn dbsize(call: &mut Call<'_>) -> Done {
+    let table = call.table();
+    let objects = call.store().table_objects(table);
+    call.reply.integer(objects as i64);
+    Ok(())
+}
+
+pub fn keys(call: &mut Call<'_>) -> Done {
+    let long = Long::keys(call.args.at(1), call.table(), call.reply.len());
+    call.session.long = Some(Box::new(long));
+    Ok(())
+}
+
+/// The options of `SCAN`.
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    strings: bool,
+}
+
+pub fn scan(call: &mut Call<'_>) -> Done {
+    /// Pages that one call looks at, when few objects are found.
+    const PAGES_MAX: usize = 64;
+    const LOOKS_MAX: usize = 4096;
+    let cursor = decimal::parse(call.args.at(1)).and_then(|cursor| u32::try_from(cursor).ok());
+    let cursor = cursor.ok_or(Refusal::of("ERR invalid cursor"))?;
+    let options = scan_options(call)?;
+    call.reply.array(2);
+    let (start, mut found, mut looked_at) = (call.reply.len(), 0, 0);
+    let mut from = u64::from(cursor) << 32;
+    for _ in 0..PAGES_MAX {
+        let limits = PageLimits { bytes: usize::MAX, looks: options.count.clamp(1, LOOKS_MAX) };
+        let (table, reply) = (call.table(), &mut *call.reply);
+        let next = call.shard.store().scan(table, ScanFrom::Hash(from), limits, |object| {
+            looked_at += 1;
+            let matches = |pattern| glob::is_match(pattern, object.key());
+            if options.strings && options.pattern.is_none_or(matches) {
+                reply.bulk(object.key());
+                found += 1;
+            }
+        })?;
+        from = match next {
+            ScanNext::Hash(hash) => hash,
+            // A page has no end but that of its cells.
+            ScanNext::End | ScanNext::AfterLast => 0,
+        };
+        if from == 0 || looked_at >= options.count {
+            break;
+        }
+    }
+    call.reply.insert_array(start, found);
+    call.reply.insert_bulk(start, (from >> 32).to_string().as_bytes());
+    Ok(())
+}
+
+fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOptions<'a>, Refusal> {
+    let mut options = ScanOptions { pattern: None, count: 10, strings: true };
+    for number in (2..call.args.len()).step_by(2) {
+        let argument = call.args.get(number + 1).ok_or(Refusal::SYNTAX)?;
+        match () {
+            () if call.is(number, "match") => options.pattern = Some(argument),
+            () if call.is(number, "type") => options.strings = argument.eq_ignore_ascii_case(b"string"),
+            () if call.is(number, "count") => {
+                let count = usize::try_from(call.integer(number + 1)?).ok().filter(|count| *count > 0);
+                options.count = count.ok_or(Refusal::SYNTAX)?;
+            }
+            () => return Err(Refusal::SYNTAX),
+        }
+    }
+    Ok(options)
+}
+
+pub fn randomkey(call: &mut Call<'_>) -> Done {
+    let table = call.table();
+    // From a place drawn at random on, and once more from the start.
+    for start in [call.engine.draw(), 0] {
+        let mut from = start;
+        loop {
+            let mut found = None;
+            let limits = PageLimits { bytes: 0, looks: 64 };
+            let next = call.shard.store().scan(table, ScanFrom::Hash(from), limits, |object| {
+                found.get_or_insert(object.key());
+            })?;
+            if let Some(key) = found {
+                call.reply.bulk(key);
+                return Ok(());
+            }
+            match next {
+                ScanNext::Hash(hash) => from = hash,
+                ScanNext::End | ScanNext::AfterLast => break,
+            }
+        }
+    }
+    call.reply.null();
+    Ok(())
+}
+
+pub fn rename(call: &mut Call<'_>) -> Done {
+    let (from, to) = (call.name(1)?, call.name(2)?);
+    if !call.store().rename(from, to)? {
+        return Err(Refusal::NO_SUCH_KEY);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn renamenx(call: &mut Call<'_>) -> Done {
+    let (from, to) = (call.name(1)?, call.name(2)?);
+    if call.store().get(from)?.is_none() {
+        return Err(Refusal::NO_SUCH_KEY);
+    }
+    let renames = call.store().get(to)?.is_none();
+    if renames {
+        call.store().rename(from, to)?;
+    }
+    call.reply.integer(i64::from(renames));
+    Ok(())
+}
+
+pub fn copy(call: &mut Call<'_>) -> Done {
+    let (mut to_database, mut replaces, mut at) = (call.session.database, false, 3);
+    while at < call.args.len() {
+        match () {
+            () if call.is(at, "replace") => replaces = true,
+            () if call.is(at, "db") && at + 1 < call.args.len() => {
+                at += 1;
+                to_database = database(call, at)?;
+            }
+            () => return Err(Refusal::SYNTAX),
+        }
+        at += 1;
+    }
+    let from = call.name(1)?;
+    let to = Name::new(call.engine.tables[to_database], call.args.at(2))?;
+    if from == to {
+        return Err(Refusal::of("ERR source and destination objects are the same"));
+    }
+    let object = call.store().get(from)?.map(|object| (object.to_vec(), object.deadline()));
+    let copies = object.is_some() && (replaces || call.store().get(to)?.is_none());
+    if let Some((bytes, deadline)) = object.filter(|_| copies) {
+        let expiry = deadline.map_or(Expiry::Never, Expiry::At);
+        call.store().put_until(to, value(&bytes)?, Condition::Always, expiry)?;
+    }
+    call.reply.integer(i64::from(copies));
+    Ok(())
+}
+
+pub fn move_to(call: &mut Call<'_>) -> Done {
+    let to_database = database(call, 2)?;
+    let (from, to) = (call.name(1)?, Name::new(call.engine.tables[to_database], call.args.at(1))?);
+    if from == to {
+        return Err(Refusal::of("ERR source and destination objects are the same"));
+    }
+    let moves = call.store().get(to)?.is_none() && call.store().rename(from, to)?;
+    call.reply.integer(i64::from(moves));
+    Ok(())
+}
+
+pub fn flushdb(call: &mut Call<'_>) -> Done {
+    check_flush(call)?;
+    let table = call.table();
+    clear(call, table)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn flushall(call: &mut Call<'_>) -> Done {
+    check_flush(call)?;
+    for database in 0..DATABASES {
+        let table = call.engine.tables[database];
+        clear(call, table)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn clear(call: &mut Call<'_>, table: crate::TableId) -> Done {
+    call.store().clear_table(table).map_err(|error| Refusal::new(format!("ERR {error}")))
+}
+
+/// Objects are gone at once either way; their memory is given back a little at a time.
+fn check_flush(call: &Call<'_>) -> Done {
+    match call.args.len() {
+        1 => Ok(()),
+        2 if call.is(1, "sync") || call.is(1, "async") => Ok(()),
+        _ => Err(Refusal::SYNTAX),
+    }
+}
+
+pub fn object(call: &mut Call<'_>) -> Done {
+    /// The longest string that Redis keeps together with its head.
+    const EMBEDDED_BYTES_MAX: usize = 44;
+    let (subcommand, arguments) = subcommand(call, OBJECT_SUBCOMMANDS)?;
+    if arguments != 3 {
+        return Err(Refusal::arguments(&format!("object|{subcommand}")));
+    }
+    let name = call.name(2)?;
+    let Some(object) = call.shard.store().get(name)? else {
+        call.reply.null();
+        return Ok(());
+    };
+    match subcommand {
+        "encoding" => {
+            let is_number =
+                object.version_and_value().is_some_and(|bytes| decimal::parse(&bytes[8..]).is_some());
+            let is_short = object.value_bytes() <= EMBEDDED_BYTES_MAX;
+            let encoding = if is_number {
+                "int"
+            } else if is_short {
+                "embstr"
+            } else {
+                "raw"
+            };
+            call.reply.bulk(encoding.as_bytes());
+        }
+        "refcount" => call.reply.integer(1),
+        "idletime" => {
+            return Err(Refusal::of("ERR the time of the last access is not recorded"));
+        }
+        _ => {
+            return Err(Refusal::of(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub fn memory(call: &mut Call<'_>) -> Done {
+    let (_, arguments) = subcommand(call, MEMORY_SUBCOMMANDS)?;
+    if arguments != 3 && !(arguments == 5 && call.is(3, "samples")) {
+        return Err(Refusal::SYNTAX);
+    }
+    let name = call.name(2)?;
+    match call.shard.store().get(name)? {
+        Some(object) => call.reply.count(object.memory_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}

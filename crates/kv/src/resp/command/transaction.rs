@@ -1,0 +1,128 @@
+//! Transactions: commands that are queued and run together, unless a watched key has changed.
+
+use core::ops::Range;
+
+use super::call::{Call, Done, Refusal};
+use super::table::Command;
+use crate::TableId;
+use crate::resp::parse::Args;
+
+/// The most bytes that queued commands take together.
+const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+/// The most keys that a client watches.
+const WATCHED_MAX: usize = 64 << 10;
+
+/// What a client has queued since `MULTI`.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    queued: Vec<Queued>,
+    bytes: usize,
+    /// A command could not be queued, so none will run.
+    pub is_broken: bool,
+}
+
+#[derive(Debug)]
+struct Queued {
+    command: &'static Command,
+    bytes: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Transaction {
+    /// Queues a command.
+    pub fn queue(&mut self, command: &'static Command, args: Args<'_>) -> Done {
+        let bytes = args.from(0).map(|arg| arg.len() + size_of::<Range<usize>>()).sum::<usize>();
+        self.bytes += bytes + size_of::<Queued>();
+        if self.bytes > QUEUED_BYTES_MAX {
+            self.is_broken = true;
+            return Err(Refusal::new(format!(
+                "ERR the commands of a transaction are longer than {QUEUED_BYTES_MAX} bytes"
+            )));
+        }
+        let mut queued = Queued { command, bytes: Vec::new(), ranges: Vec::with_capacity(args.len()) };
+        for arg in args.from(0) {
+            let start = queued.bytes.len();
+            queued.bytes.extend_from_slice(arg);
+            queued.ranges.push(start..queued.bytes.len());
+        }
+        self.queued.push(queued);
+        Ok(())
+    }
+}
+
+/// A key, and the version that its object had; 0 for none.
+#[derive(Debug)]
+pub struct Watched {
+    table: TableId,
+    key: Vec<u8>,
+    version: u64,
+}
+
+pub fn multi(call: &mut Call<'_>) -> Done {
+    if call.session.transaction.is_some() {
+        return Err(Refusal::of("ERR MULTI calls can not be nested"));
+    }
+    call.session.transaction = Some(Box::default());
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn discard(call: &mut Call<'_>) -> Done {
+    if call.session.transaction.take().is_none() {
+        return Err(Refusal::of("ERR DISCARD without MULTI"));
+    }
+    call.session.watched.clear();
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn exec(call: &mut Call<'_>) -> Done {
+    let Some(transaction) = call.session.transaction.take() else {
+        return Err(Refusal::of("ERR EXEC without MULTI"));
+    };
+    let watched = core::mem::take(&mut call.session.watched);
+    if transaction.is_broken {
+        return Err(Refusal::of("EXECABORT Transaction discarded because of previous errors."));
+    }
+    for Watched { table, key, version } in &watched {
+        let name = crate::Name::new(*table, key)?;
+        if call.shard.store().get(name)?.map_or(0, |object| object.version()) != *version {
+            call.reply.null_array();
+            return Ok(());
+        }
+    }
+    call.reply.array(transaction.queued.len());
+    for Queued { command, bytes, ranges } in &transaction.queued {
+        let args = Args::new(bytes, ranges);
+        call.engine.run(command, args, call.session, call.reply, call.shard);
+        call.engine.finish_long(call.session, call.reply, call.shard);
+    }
+    Ok(())
+}
+
+pub fn watch(call: &mut Call<'_>) -> Done {
+    if call.session.transaction.is_some() {
+        return Err(Refusal::of("ERR WATCH inside MULTI is not allowed"));
+    }
+    if call.session.watched.len() + call.args.len() > WATCHED_MAX {
+        return Err(Refusal::new(format!("ERR more than {WATCHED_MAX} keys would be watched")));
+    }
+    for key in call.args.from(1) {
+        let name = call.named(key)?;
+        let version = call.store().get(name)?.map_or(0, |object| object.version());
+        let table = call.table();
+        let is_known = call.session.watched.iter().any(|known| known.table == table && known.key == key);
+        if !is_known {
+            call.session.watched.push(Watched { table, key: key.to_vec(), version });
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub fn unwatch(call: &mut Call<'_>) -> Done {
+    call.session.watched.clear();
+    call.reply.ok();
+    Ok(())
+}
