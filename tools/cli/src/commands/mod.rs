@@ -50,6 +50,10 @@ fn record_distances(
                 ("block_kept", json!(distance.kept)),
                 ("crowded", json!(standing.is_crowded)),
             ];
+            // Ranks of a launcher have no distance.
+            if !standing.distance_nanos.is_finite() {
+                continue;
+            }
             let nanos = standing.distance_nanos;
             let figure = Figure::new("distance", nanos, Unit::Nanoseconds, Statistic::TrimmedMean);
             report.beside(&figure.record(origin, more))?;

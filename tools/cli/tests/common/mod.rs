@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod ranks;
+
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 

@@ -1,0 +1,148 @@
+//! Measurements over the ranks of a cluster: without a launcher, on hosts that are network namespaces, and
+//! when a rank is killed in their middle.
+
+mod common;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use common::ranks::{Hosts, Ranks, children_of, kill, workloads};
+use serde_json::Value;
+
+/// Clusters have the machine one after the other.
+static CLUSTER: Mutex<()> = Mutex::new(());
+
+/// A folder for a record, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("farcall-cluster-{}-{name}", std::process::id()));
+        drop(std::fs::remove_dir_all(&path));
+        Self(path)
+    }
+
+    fn run(&self) -> Value {
+        let text = std::fs::read_to_string(self.0.join("run.json")).expect("the run was recorded");
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// Whether the program reads what is there.
+    fn is_read(&self) -> bool {
+        common::farcall(&["explain", &self.0.to_string_lossy()]).status.success()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn every_workload_runs_on_a_cluster_of_hosts_and_its_record_names_them() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let hosts = match Hosts::new(3) {
+        Ok(hosts) => hosts,
+        Err(why) => return println!("unsupported: no network namespaces here ({why})"),
+    };
+    for arguments in workloads(3, "1") {
+        let folder = Folder::new(&arguments[0]);
+        let path = folder.0.to_string_lossy().into_owned();
+        let outputs = Ranks::start(3, Some(&hosts), &arguments, &["--record", &path]).wait();
+        for (rank, output) in outputs.iter().enumerate() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "rank {rank} of {arguments:?}: {said}");
+        }
+        assert!(!outputs[0].stdout.is_empty() && outputs[1].stdout.is_empty(), "rank 0 alone speaks");
+        let run = folder.run();
+        let ranks = run["ranks"].as_array().expect("there are ranks");
+        let named: Vec<_> = ranks.iter().map(|rank| rank["host"].as_str().expect("a name")).collect();
+        assert_eq!(named, ["node0", "node1", "node2"], "{arguments:?}");
+        assert!(run["window_seconds"].is_number() && run["lost"].is_null(), "{run}");
+        assert!(folder.is_read(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn shared_memory_between_hosts_is_refused() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(hosts) = Hosts::new(2) else { return println!("unsupported: no network namespaces here") };
+    let arguments = ["perf", "echo", "--transport", "ring+shm"].map(str::to_owned);
+    let outputs = Ranks::start(2, Some(&hosts), &arguments, &[]).wait();
+    let said = String::from_utf8_lossy(&outputs[0].stderr);
+    assert_eq!(outputs[0].status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("ring+shm does not leave a machine, and the ranks are on 2: node0, node1"),
+        "{said}"
+    );
+    assert!(outputs[1].status.success(), "the others are let go");
+}
+
+/// Kills with `kill_one` when processes are at work at all ranks that have some; gives what rank 0 said.
+fn killed_in_the_middle(arguments: &[String], folder: &Folder, kill_one: impl FnOnce(&Ranks)) -> String {
+    let path = folder.0.to_string_lossy().into_owned();
+    let mut ranks = Ranks::start(3, None, arguments, &["--record", &path]);
+    let is_at_work = |ranks: &Ranks| {
+        let at_work = ranks.children.iter().filter(|child| !children_of(child.id()).is_empty());
+        at_work.count() >= if arguments[0] == "msgrate" { 2 } else { 3 }
+    };
+    while !is_at_work(&ranks) {
+        let ended = ranks.children[0].try_wait().expect("it is a child");
+        assert_eq!(ended, None, "rank 0 of {arguments:?} ended before it began");
+        std::thread::yield_now();
+    }
+    kill_one(&ranks);
+    let outputs = ranks.wait();
+    let said = String::from_utf8_lossy(&outputs[0].stderr).into_owned();
+    assert_eq!(outputs[0].status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(outputs[2].status.success(), "rank 2 is let go: {}", String::from_utf8_lossy(&outputs[2].stderr));
+    assert!(folder.is_read(), "{arguments:?}");
+    said
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_and_the_record_can_be_read() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    for arguments in workloads(3, "300") {
+        let folder = Folder::new(&format!("lost-{}", arguments[0]));
+        let said = killed_in_the_middle(&arguments, &folder, |ranks| kill(ranks.children[1].id()));
+        assert!(said.contains("rank 1 on ") && said.contains(" was lost: "), "{arguments:?}: {said}");
+        let lost = folder.run()["lost"].as_str().map(str::to_owned);
+        assert!(lost.is_some_and(|lost| said.contains(&lost)), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_process_of_a_rank_that_is_killed_is_named() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    for arguments in workloads(3, "300") {
+        let folder = Folder::new(&format!("killed-{}", arguments[0]));
+        let said = killed_in_the_middle(&arguments, &folder, |ranks| {
+            children_of(ranks.children[1].id()).into_iter().for_each(kill);
+        });
+        assert!(said.contains("(rank ") && said.contains(" on "), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn sizes_beyond_the_ranks_get_a_sentence() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let cases: [(&[&str], &str); 4] = [
+        (
+            &["perf", "echo", "--transport", "basic+udp", "--clients", "5"],
+            "1 server and 5 clients need 6 ranks, and there are 2",
+        ),
+        (&["shuffle", "--nodes", "3"], "3 nodes need 3 ranks, and there are 2"),
+        (&["benchkv", "--ranks", "4"], "4 daemons need 4 ranks, and there are 2"),
+        (&["msgrate", "--place", "0"], "a sender and a receiver need 2 ranks, and there are 1"),
+    ];
+    for (arguments, sentence) in cases {
+        let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+        let outputs = Ranks::start(2, None, &arguments, &[]).wait();
+        let said = String::from_utf8_lossy(&outputs[0].stderr);
+        assert_eq!((outputs[0].status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(sentence), "{said}");
+        assert!(outputs[1].status.success() && outputs[1].stderr.is_empty(), "the others say nothing");
+    }
+}
