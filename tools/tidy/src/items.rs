@@ -57,17 +57,17 @@ fn exported_ranges(code: &str) -> Vec<std::ops::Range<usize>> {
 }
 
 /// The public items of code, each with its line: `pub`, and after it nothing but qualifiers before the kind. Items that
-/// a macro names are none. Items that
-/// a macro names are none.
+/// a macro names are none, and neither are functions that other languages call: they are listed in
+/// `crates/ffi/symbols.txt`.
 fn public_items(code: &str) -> Vec<(usize, &str)> {
     let mut items = Vec::new();
     for (at, line) in code.lines().enumerate() {
         let mut words = line.split_whitespace();
-        if words.next() != Some("pub") {
+        if words.next() != Some("pub") || line.contains(" extern ") {
             continue;
         }
         let mut kind = words.next();
-        while matches!(kind, Some("unsafe" | "async" | "extern" | "const")) && line.contains(" fn ") {
+        while matches!(kind, Some("unsafe" | "async" | "const")) && line.contains(" fn ") {
             kind = words.next();
         }
         if kind.is_some_and(|kind| KINDS.contains(&kind))
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn an_item_is_dead_if_only_its_definition_and_exports_name_it() {
         let lib = "pub use a::{dead, used};\nmod a;\n";
-        let a = "/// `dead` is called.\npub fn dead() {}\npub const fn used() {}\npub struct Used;\npub(crate) fn private() {}\n";
+        let a = "/// `dead` is called.\npub fn dead() {}\npub const fn used() {}\npub struct Used;\npub(crate) fn private() {}\npub unsafe extern \"C\" fn of_c() {}\n";
         let b = "fn b(_: crate::Used) { crate::used() }\n";
         let tree =
             Tree::of(&[("crates/a/src/lib.rs", lib), ("crates/a/src/a.rs", a), ("crates/a/tests/b.rs", b)]);

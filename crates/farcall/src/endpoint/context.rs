@@ -27,6 +27,18 @@ pub struct Context<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation(pub(super) CallId);
 
+impl Operation {
+    /// Its number, for languages that have no type for it.
+    pub fn number(self) -> u32 {
+        self.0.0
+    }
+
+    /// The operation of that number.
+    pub fn from_number(number: u32) -> Self {
+        Self(CallId(number))
+    }
+}
+
 impl<'a> Context<'a> {
     /// Prepares a message; see [`ContextSend`].
     #[inline]

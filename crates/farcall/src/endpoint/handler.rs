@@ -63,15 +63,28 @@ impl<'a> Reply<'a> {
 
     /// Answers.
     #[inline]
-    pub fn send<'p>(mut self, payload: impl Into<Outgoing<'p>>) {
-        let request = self.request;
-        reply(self.end().outbox, request, Status::Ok, payload.into());
+    pub fn send<'p>(self, payload: impl Into<Outgoing<'p>>) {
+        self.send_first(payload);
+    }
+
+    /// Answers, and gives the context for what the handler does after that.
+    #[inline]
+    pub fn send_first<'p>(mut self, payload: impl Into<Outgoing<'p>>) -> Context<'a> {
+        let (request, context) = (self.request, self.end());
+        reply(context.outbox, request, Status::Ok, payload.into());
+        context
     }
 
     /// Refuses, with a code of the handler's own.
-    pub fn refuse(mut self, code: u8) {
-        let request = self.request;
-        self.end().outbox.reply(request, Status::Refused(code), &[]);
+    pub fn refuse(self, code: u8) {
+        self.refuse_first(code);
+    }
+
+    /// Refuses, and gives the context for what the handler does after that.
+    pub fn refuse_first(mut self, code: u8) -> Context<'a> {
+        let (request, context) = (self.request, self.end());
+        context.outbox.reply(request, Status::Refused(code), &[]);
+        context
     }
 
     /// Postpones the answer: the duty to give it, and the context for what must happen before.

@@ -33,6 +33,18 @@ impl Peer {
     pub fn endpoint(self) -> u32 {
         self.endpoint
     }
+
+    /// Its session, rank and endpoint, for languages that have no type for it.
+    #[inline]
+    pub fn to_numbers(self) -> [u32; 3] {
+        [self.session.0, self.rank, self.endpoint]
+    }
+
+    /// The peer of these numbers. Numbers of no session are those of a peer whose session has ended.
+    #[inline]
+    pub fn from_numbers([session, rank, endpoint]: [u32; 3]) -> Self {
+        Self { session: SessionId(session), rank, endpoint }
+    }
 }
 
 /// Where a session stands, as the endpoint sees it.

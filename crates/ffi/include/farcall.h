@@ -1,0 +1,804 @@
+// farcall for C and C++: calls and tagged messages between processes, and the store.
+//
+// Made by cbindgen from crates/ffi/src; the page is docs/c.md.
+//
+// An endpoint belongs to the thread that opened it, and its functions answer FARCALL_WRONG_THREAD elsewhere
+// and FARCALL_FORKED in a child. Everything happens inside polls: handlers and callbacks run there, on the
+// endpoint's thread. Inside of them functions that begin something may be called, and functions that poll or
+// wait answer FARCALL_IN_CALLBACK. Callbacks must return: no longjmp and no C++ exception may leave them.
+//
+// Pointers that a function does not call optional must not be null. A handle must not be used after the
+// function that closes, sends, releases or drops it. The library installs no signal handlers, keeps no
+// global state but its counters, and never ends the process: what should not fail and does is
+// FARCALL_PANICKED.
+
+
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The version of the header and the library together: a program runs with a library of the same number.
+#define FARCALL_ABI_VERSION 1
+
+// The time that the endpoint's settings give: `endpoint.call_timeout` or `endpoint.message_timeout`.
+#define FARCALL_DEFAULT_TIMEOUT UINT64_MAX
+
+// Bytes of an error's text, with the zero at its end.
+#define FARCALL_ERROR_TEXT_BYTES 512
+
+// What the environment describes: a rendezvous address, a list of hosts or a launcher; alone without.
+#define FARCALL_NODE_FROM_ENVIRONMENT 0
+
+// One of `size` processes of this program on this machine. The first starts the others, which run the same
+// program with the same arguments; they end with the first.
+#define FARCALL_NODE_LOCAL 1
+
+// A cluster of this process only.
+#define FARCALL_NODE_ALONE 2
+
+// Without a rank: serves and calls by name. Names are kept where `address` says, `host:port` or
+// `farcall://host:port`; where it is null, where the variable FARCALL_NAMES says.
+#define FARCALL_NODE_OPEN 3
+
+// As FARCALL_NODE_OPEN, and serves the registry itself, at `address` of this machine.
+#define FARCALL_NODE_SERVING_NAMES 4
+
+// How a function or an operation ended. Numbers keep their meaning in later versions; new ones may be added.
+enum farcall_status_t
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It did what it should.
+    FARCALL_OK = 0,
+    // An argument is null that must not be, a text is not UTF-8 or means nothing, or a number is out of
+    // range.
+    FARCALL_INVALID_ARGUMENT = 1,
+    // The program was compiled with a header that this library does not serve.
+    FARCALL_VERSION_MISMATCH = 2,
+    // The endpoint belongs to another thread: the one that opened it.
+    FARCALL_WRONG_THREAD = 3,
+    // The endpoint was opened by the parent of this process, before a fork.
+    FARCALL_FORKED = 4,
+    // The function polls or waits, and so cannot be called inside a callback.
+    FARCALL_IN_CALLBACK = 5,
+    // Something that was made from the handle is still open; close that first.
+    FARCALL_IN_USE = 6,
+    // The library failed in a way that it should not. The operation may have happened.
+    FARCALL_PANICKED = 7,
+    // The request has its reply, or was deferred.
+    FARCALL_ALREADY_REPLIED = 8,
+    // The operating system refused something that is needed.
+    FARCALL_RESOURCES = 9,
+    // There is no such transport.
+    FARCALL_UNKNOWN_TRANSPORT = 10,
+    // A parameter has no such name or value.
+    FARCALL_SETTINGS = 11,
+    // The process has no place in its cluster, or the registry cannot be reached.
+    FARCALL_BOOTSTRAP = 12,
+    // The deadline passed. What was asked for may have happened, or happen yet.
+    FARCALL_TIMED_OUT = 20,
+    // It was cancelled.
+    FARCALL_CANCELLED = 21,
+    // The operation cannot be cancelled any more, and will complete.
+    FARCALL_TOO_LATE = 22,
+    // The operation had completed before.
+    FARCALL_OVER = 23,
+    // The peer's process ended, or it was silent for longer than the limit.
+    FARCALL_PEER_DEAD = 30,
+    // The peer closed the session.
+    FARCALL_PEER_CLOSED = 31,
+    // The peer was restarted; the session belonged to its former life.
+    FARCALL_PEER_RESTARTED = 32,
+    // Nothing answers at the peer's address.
+    FARCALL_PEER_UNREACHABLE = 33,
+    // The session to the peer ended for another reason: the network is broken, or a side broke the protocol.
+    FARCALL_PEER_FAILED = 34,
+    // The session to the peer is down; connect again. Nothing was sent.
+    FARCALL_NOT_CONNECTED = 35,
+    // The peer is not known.
+    FARCALL_UNKNOWN_PEER = 36,
+    // The peer does not serve this service.
+    FARCALL_UNKNOWN_SERVICE = 40,
+    // The server is leaving and takes no more requests; nothing ran.
+    FARCALL_LEAVING = 41,
+    // The peer's handler gave no answer.
+    FARCALL_ABANDONED = 42,
+    // The peer's handler ran, but its answer was longer than the session carries.
+    FARCALL_ANSWER_TOO_LONG = 43,
+    // The peer's handler refused, with a code that it chose.
+    FARCALL_REFUSED = 44,
+    // Longer than the session carries; nothing was sent.
+    FARCALL_TOO_LONG = 45,
+    // Too many operations are in flight; complete some first. Nothing was sent.
+    FARCALL_TOO_MANY = 46,
+    // What arrived is longer than the memory for it.
+    FARCALL_TRUNCATED = 47,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum farcall_status_t farcall_status_t;
+#else
+typedef int32_t farcall_status_t;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The duty to answer a request later, from any thread, also after the endpoint was closed.
+typedef struct farcall_deferred_t farcall_deferred_t;
+
+// One thread's door to its peers. Belongs to the thread that opened it.
+typedef struct farcall_endpoint_t farcall_endpoint_t;
+
+// Memory that can be written in place and sent without a copy, until it is sent or dropped.
+typedef struct farcall_loan_t farcall_loan_t;
+
+// A process of a cluster. May be used by all threads at the same time.
+typedef struct farcall_node_t farcall_node_t;
+
+// What was received, kept until it is released. Holders may be on any thread, one at a time.
+typedef struct farcall_payload_t farcall_payload_t;
+
+// A request, read where it arrived. Valid while the handler runs.
+typedef struct farcall_request_t farcall_request_t;
+
+// Serves a request: reads it, and replies with one of the functions below, now or later.
+typedef void (*farcall_handler_t)(void *context,
+                                  struct farcall_endpoint_t *endpoint,
+                                  struct farcall_request_t *request);
+
+// An endpoint of another process that a session leads to. To be copied and compared, member by member.
+typedef struct farcall_peer_t {
+    // The session: another one when the peer is connected to again.
+    uint32_t session;
+    // The rank of its process, as that says itself; UINT32_MAX without one.
+    uint32_t rank;
+    // The number of the endpoint within its process.
+    uint32_t endpoint;
+} farcall_peer_t;
+
+// How a call ended. The library's memory, valid while the callback runs.
+typedef struct farcall_answer_t {
+    // `sizeof(farcall_answer_t)` of the library, which may be larger than the program's.
+    size_t size;
+    // FARCALL_OK, or why there is no answer.
+    farcall_status_t status;
+    // The code of a handler that refused.
+    uint32_t code;
+    // The answer, read where it arrived; null when there is none.
+    const void *data;
+    // Its length in bytes.
+    size_t length;
+} farcall_answer_t;
+
+// Takes the end of a call, once.
+typedef void (*farcall_answer_callback_t)(void *context,
+                                          struct farcall_endpoint_t *endpoint,
+                                          const struct farcall_answer_t *answer);
+
+// What went wrong, in one sentence that says what to do. The caller's memory; begin with
+// `FARCALL_ERROR_INIT`.
+typedef struct farcall_error_t {
+    // `sizeof(farcall_error_t)`.
+    size_t size;
+    // What the function returned.
+    farcall_status_t status;
+    // The sentence, cut to fit, with a zero at its end. Written when the function fails.
+    char text[FARCALL_ERROR_TEXT_BYTES];
+} farcall_error_t;
+
+// Is told that a session ended: `status` says why. Everything in flight to the peer has ended for the same
+// reason, or ends soon.
+typedef void (*farcall_peer_down_callback_t)(void *context,
+                                             struct farcall_endpoint_t *endpoint,
+                                             struct farcall_peer_t peer,
+                                             farcall_status_t status);
+
+// Which process of which cluster to be. Begin with `FARCALL_NODE_OPTIONS_INIT`.
+typedef struct farcall_node_options_t {
+    // `sizeof(farcall_node_options_t)`.
+    size_t size;
+    // FARCALL_NODE_FROM_ENVIRONMENT or another of those.
+    uint32_t kind;
+    // The number of processes, for FARCALL_NODE_LOCAL.
+    uint32_t processes;
+    // The address of the registry.
+    const char *address;
+} farcall_node_options_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The version of this library, such as `0.1.0`. From any thread. Neither allocates nor blocks.
+const char *farcall_version(void);
+
+// Serves a service, 0 to 65534: `handler` gets every request for it, during polls. A later handler replaces
+// an earlier one. A handler that returns without a reply tells the caller so (FARCALL_ABANDONED).
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_serve(struct farcall_endpoint_t *endpoint,
+                               uint16_t service,
+                               farcall_handler_t handler,
+                               void *context);
+
+// The bytes of a request, valid while the handler runs. In the handler. Neither allocates nor blocks.
+const void *farcall_request_data(const struct farcall_request_t *request);
+
+// Its length in bytes. In the handler. Neither allocates nor blocks.
+size_t farcall_request_length(const struct farcall_request_t *request);
+
+// The caller, who can be called back; and the service that was called. Either place may be null.
+//
+// In the handler. Neither allocates nor blocks.
+farcall_status_t farcall_request_origin(const struct farcall_request_t *request,
+                                        struct farcall_peer_t *peer,
+                                        uint16_t *service);
+
+// Takes the bytes of a request, to be released later; long ones that lie in the caller's memory are not
+// copied.
+//
+// In the handler. Allocates. Does not block.
+farcall_status_t farcall_request_take(const struct farcall_request_t *request,
+                                      struct farcall_payload_t **payload);
+
+// Answers a request; the bytes are copied.
+//
+// In the handler, once. Neither polls nor blocks. Allocates where the bytes must be kept.
+farcall_status_t farcall_reply(struct farcall_request_t *request, const void *data, size_t length);
+
+// As `farcall_reply`, with a loan, which is gone in any case.
+farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct farcall_loan_t *loan);
+
+// Refuses a request, with a code of the handler's choice.
+//
+// In the handler, once. Neither allocates, polls nor blocks.
+farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
+
+// Postpones the answer: the handler may return, and `deferred` be used by any thread.
+//
+// In the handler, once. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_defer(struct farcall_request_t *request, struct farcall_deferred_t **deferred);
+
+// Answers a request that was deferred; the bytes are copied, and sent by the next poll of the endpoint,
+// which is woken for it. `deferred` is gone in any case.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_reply(struct farcall_deferred_t *deferred, const void *data, size_t length);
+
+// As `farcall_deferred_reply`, with a loan, which is gone in any case.
+farcall_status_t farcall_deferred_reply_loan(struct farcall_deferred_t *deferred,
+                                             struct farcall_loan_t *loan);
+
+// Refuses a request that was deferred, with a code of the server's choice. `deferred` is gone.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_refuse(struct farcall_deferred_t *deferred, uint8_t code);
+
+// Drops the duty: the caller is told that there will be no answer. Null is allowed.
+//
+// From any thread. Allocates and frees. Does not block.
+void farcall_deferred_drop(struct farcall_deferred_t *deferred);
+
+// Calls a service of a peer and waits for the answer, which is to be released with
+// `farcall_payload_release`. `code`, which may be null, is that of a handler that refused.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// as `endpoint.idle` says. Allocates.
+farcall_status_t farcall_call(struct farcall_endpoint_t *endpoint,
+                              struct farcall_peer_t peer,
+                              uint16_t service,
+                              const void *data,
+                              size_t length,
+                              uint64_t timeout_ns,
+                              struct farcall_payload_t **answer,
+                              uint8_t *code);
+
+// As `farcall_call`, with a loan, which is gone in any case.
+farcall_status_t farcall_call_loan(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint16_t service,
+                                   struct farcall_loan_t *loan,
+                                   uint64_t timeout_ns,
+                                   struct farcall_payload_t **answer,
+                                   uint8_t *code);
+
+// As `farcall_call`, and copies the answer into `room` bytes at `into`; `got` is its length. For answers
+// that are longer FARCALL_TRUNCATED, with as many of its bytes as there is room for. Does not allocate for
+// what is short.
+farcall_status_t farcall_call_into(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint16_t service,
+                                   const void *data,
+                                   size_t length,
+                                   uint64_t timeout_ns,
+                                   void *into,
+                                   size_t room,
+                                   size_t *got,
+                                   uint8_t *code);
+
+// Calls a service of a peer; `callback` gets the answer, once, during a later poll. `operation`, which may
+// be null, is its number for `farcall_cancel`. When the call cannot be made the status says why, and there
+// is no callback.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks. Allocates where the bytes
+// must be kept.
+farcall_status_t farcall_call_async(struct farcall_endpoint_t *endpoint,
+                                    struct farcall_peer_t peer,
+                                    uint16_t service,
+                                    const void *data,
+                                    size_t length,
+                                    uint64_t timeout_ns,
+                                    farcall_answer_callback_t callback,
+                                    void *context,
+                                    uint32_t *operation);
+
+// As `farcall_call_async`, with a loan, which is gone in any case.
+farcall_status_t farcall_call_loan_async(struct farcall_endpoint_t *endpoint,
+                                         struct farcall_peer_t peer,
+                                         uint16_t service,
+                                         struct farcall_loan_t *loan,
+                                         uint64_t timeout_ns,
+                                         farcall_answer_callback_t callback,
+                                         void *context,
+                                         uint32_t *operation);
+
+// Takes an answer, to be released later; a long one that lies in the peer's memory is not copied. `answer`
+// is the pointer that the callback got.
+//
+// In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no answer.
+farcall_status_t farcall_answer_take(const struct farcall_answer_t *answer,
+                                     struct farcall_payload_t **payload);
+
+// Opens an endpoint over the transport of that name, such as `ring+shm`, `basic+udp` or `auto`.
+//
+// `settings` is null, or a list of texts such as `ring.ring_bytes=1M` that ends with a null; they overrule
+// those of the environment.
+//
+// From any thread: the endpoint belongs to it from then on. Allocates. Blocks as long as the transport needs
+// to be set up.
+farcall_status_t farcall_endpoint_open(const struct farcall_node_t *node,
+                                       const char *transport,
+                                       const char *const *settings,
+                                       struct farcall_endpoint_t **endpoint,
+                                       struct farcall_error_t *error);
+
+// Closes an endpoint and its sessions; what is in flight never completes. FARCALL_IN_USE as long as a
+// connection or something else that was made from it is open. Null is allowed. A forked child leaves the
+// endpoint of its parent alone: FARCALL_FORKED.
+//
+// From the endpoint's thread, not inside a callback. Frees. Blocks briefly.
+farcall_status_t farcall_endpoint_close(struct farcall_endpoint_t *endpoint);
+
+// Finds the endpoint of that number of the process of that rank, over the same transport, and starts a
+// session unless there is one; calls may be made at once.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Blocks until the peer has published its
+// endpoint, for `timeout_ns` at most (of endpoint 0; of others, and by default, `endpoint.resolve_timeout`).
+farcall_status_t farcall_peer(struct farcall_endpoint_t *endpoint,
+                              uint32_t rank,
+                              uint32_t number,
+                              uint64_t timeout_ns,
+                              struct farcall_peer_t *peer,
+                              struct farcall_error_t *error);
+
+// Polls until the session to a peer is up, or has ended: then the status says why.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
+farcall_status_t farcall_wait_for_peer(struct farcall_endpoint_t *endpoint, struct farcall_peer_t peer);
+
+// Ends the session to a peer; what is in flight to it completes with FARCALL_PEER_CLOSED.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_close_peer(struct farcall_endpoint_t *endpoint, struct farcall_peer_t peer);
+
+// From now on `callback` is notified of sessions that end; null is nobody.
+//
+// From the endpoint's thread. Neither allocates, polls nor blocks. The callback runs inside later polls.
+farcall_status_t farcall_on_peer_down(struct farcall_endpoint_t *endpoint,
+                                      farcall_peer_down_callback_t callback,
+                                      void *context);
+
+// One turn: sends what is queued, receives, runs handlers and callbacks. `done`, which may be null, is how
+// much there was to do.
+//
+// From the endpoint's thread, not inside a callback. Does not block. Allocates only for what is long or must
+// be kept.
+farcall_status_t farcall_poll(struct farcall_endpoint_t *endpoint, size_t *done);
+
+// As `farcall_poll`; if there was nothing to do, spins, yields or blocks as `endpoint.idle` says, for 100 ms
+// at most, so that the caller can look at what else it waits for.
+farcall_status_t farcall_poll_idle(struct farcall_endpoint_t *endpoint, size_t *done);
+
+// Cancels an operation that has a callback. FARCALL_OK: the callback ran, or runs in the next poll, with
+// FARCALL_CANCELLED. FARCALL_TOO_LATE: it completes in another way. FARCALL_OVER: it had completed.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_cancel(struct farcall_endpoint_t *endpoint, uint32_t operation);
+
+// Makes this process a member of its cluster: `farcall_node_open` with the version that the program was
+// compiled with, which that function passes.
+//
+// `options` may be null: those of FARCALL_NODE_OPTIONS_INIT.
+//
+// From any thread. Allocates. Blocks until the cluster has taken the process in, for 30 s at most.
+farcall_status_t farcall_node_open_version(uint32_t version,
+                                           const struct farcall_node_options_t *options,
+                                           struct farcall_node_t **node,
+                                           struct farcall_error_t *error);
+
+// Leaves the cluster. Endpoints of the node may be closed before or after. Null is allowed.
+//
+// From any thread. Frees. Does not block.
+farcall_status_t farcall_node_close(struct farcall_node_t *node);
+
+// This process's rank, from 0, and the number of ranks; UINT32_MAX and 0 without a rank. Either place may be
+// null. From any thread. Neither allocates nor blocks.
+farcall_status_t farcall_node_rank(const struct farcall_node_t *node, uint32_t *rank, uint32_t *ranks);
+
+// Where processes of this machine reach the registry that this node serves, as `host:port`, written with a
+// zero at its end. FARCALL_INVALID_ARGUMENT of a node that serves none; FARCALL_TRUNCATED if there is no
+// room for it: 64 bytes are enough.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_node_registry_address(const struct farcall_node_t *node,
+                                               char *address,
+                                               size_t bytes);
+
+// Returns when every rank has called it with the same name.
+//
+// From any thread. Allocates. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_node_barrier(const struct farcall_node_t *node,
+                                      const char *name,
+                                      uint64_t timeout_ns,
+                                      struct farcall_error_t *error);
+
+// The bytes of a payload, valid until it is released; null of null.
+//
+// From any thread. Neither allocates nor blocks.
+const void *farcall_payload_data(const struct farcall_payload_t *payload);
+
+// The length of a payload in bytes; 0 of null. From any thread. Neither allocates nor blocks.
+size_t farcall_payload_length(const struct farcall_payload_t *payload);
+
+// Another holder of the same bytes, without a copy; null of null.
+//
+// From any thread. Allocates. Does not block.
+struct farcall_payload_t *farcall_payload_share(const struct farcall_payload_t *payload);
+
+// Ends the use of a payload; memory that the sender lent is returned to it. Null is allowed.
+//
+// From any thread, also after the endpoint was closed. Frees. Does not block.
+void farcall_payload_release(struct farcall_payload_t *payload);
+
+// Lends memory to be written in place and sent by one of the functions that end in `_loan`, or to be given
+// back by `farcall_loan_drop`. What is in it is left over from earlier loans.
+//
+// From the endpoint's thread, also inside a callback. Allocates. Does not block. FARCALL_RESOURCES if there
+// is no memory left to lend.
+farcall_status_t farcall_loan(struct farcall_endpoint_t *endpoint,
+                              size_t bytes,
+                              struct farcall_loan_t **loan);
+
+// The memory of a loan; null of null. From the thread that fills it. Neither allocates nor blocks.
+void *farcall_loan_data(struct farcall_loan_t *loan);
+
+// Its length in bytes; 0 of null. From the thread that fills it. Neither allocates nor blocks.
+size_t farcall_loan_length(const struct farcall_loan_t *loan);
+
+// Shortens a loan to its first `bytes`: what will be sent.
+//
+// From the thread that fills it. Neither allocates nor blocks. FARCALL_INVALID_ARGUMENT if it is shorter.
+farcall_status_t farcall_loan_truncate(struct farcall_loan_t *loan, size_t bytes);
+
+// Gives a loan back unsent. Null is allowed.
+//
+// From any thread, also after the endpoint was closed. Frees. Does not block.
+void farcall_loan_drop(struct farcall_loan_t *loan);
+
+// What a status means, as one sentence that lives as long as the program. Any number is allowed.
+//
+// From any thread. Neither allocates nor blocks.
+const char *farcall_status_text(int32_t status);
+
+// What a status means, as one sentence that lives as long as the program. Any number is allowed.
+//
+// From any thread. Neither allocates nor blocks.
+const char *farcall_status_text(int32_t status);
+
+// Makes this process a member of its cluster: `farcall_node_open` with the version that the program was
+// compiled with, which that function passes.
+//
+// `options` may be null: those of FARCALL_NODE_OPTIONS_INIT.
+//
+// From any thread. Allocates. Blocks until the cluster has taken the process in, for 30 s at most.
+farcall_status_t farcall_node_open_version(uint32_t version,
+                                           const struct farcall_node_options_t *options,
+                                           struct farcall_node_t **node,
+                                           struct farcall_error_t *error);
+
+// Leaves the cluster. Endpoints of the node may be closed before or after. Null is allowed.
+//
+// From any thread. Frees. Does not block.
+farcall_status_t farcall_node_close(struct farcall_node_t *node);
+
+// This process's rank, from 0, and the number of ranks; UINT32_MAX and 0 without a rank. Either place may be
+// null. From any thread. Neither allocates nor blocks.
+farcall_status_t farcall_node_rank(const struct farcall_node_t *node, uint32_t *rank, uint32_t *ranks);
+
+// Where processes of this machine reach the registry that this node serves, as `host:port`, written with a
+// zero at its end. FARCALL_INVALID_ARGUMENT of a node that serves none; FARCALL_TRUNCATED if there is no
+// room for it: 64 bytes are enough.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_node_registry_address(const struct farcall_node_t *node,
+                                               char *address,
+                                               size_t bytes);
+
+// Returns when every rank has called it with the same name.
+//
+// From any thread. Allocates. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_node_barrier(const struct farcall_node_t *node,
+                                      const char *name,
+                                      uint64_t timeout_ns,
+                                      struct farcall_error_t *error);
+
+// Opens an endpoint over the transport of that name, such as `ring+shm`, `basic+udp` or `auto`.
+//
+// `settings` is null, or a list of texts such as `ring.ring_bytes=1M` that ends with a null; they overrule
+// those of the environment.
+//
+// From any thread: the endpoint belongs to it from then on. Allocates. Blocks as long as the transport needs
+// to be set up.
+farcall_status_t farcall_endpoint_open(const struct farcall_node_t *node,
+                                       const char *transport,
+                                       const char *const *settings,
+                                       struct farcall_endpoint_t **endpoint,
+                                       struct farcall_error_t *error);
+
+// Closes an endpoint and its sessions; what is in flight never completes. FARCALL_IN_USE as long as a
+// connection or something else that was made from it is open. Null is allowed. A forked child leaves the
+// endpoint of its parent alone: FARCALL_FORKED.
+//
+// From the endpoint's thread, not inside a callback. Frees. Blocks briefly.
+farcall_status_t farcall_endpoint_close(struct farcall_endpoint_t *endpoint);
+
+// Finds the endpoint of that number of the process of that rank, over the same transport, and starts a
+// session unless there is one; calls may be made at once.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Blocks until the peer has published its
+// endpoint, for `timeout_ns` at most (of endpoint 0; of others, and by default, `endpoint.resolve_timeout`).
+farcall_status_t farcall_peer(struct farcall_endpoint_t *endpoint,
+                              uint32_t rank,
+                              uint32_t number,
+                              uint64_t timeout_ns,
+                              struct farcall_peer_t *peer,
+                              struct farcall_error_t *error);
+
+// Polls until the session to a peer is up, or has ended: then the status says why.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
+farcall_status_t farcall_wait_for_peer(struct farcall_endpoint_t *endpoint, struct farcall_peer_t peer);
+
+// Ends the session to a peer; what is in flight to it completes with FARCALL_PEER_CLOSED.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_close_peer(struct farcall_endpoint_t *endpoint, struct farcall_peer_t peer);
+
+// From now on `callback` is notified of sessions that end; null is nobody.
+//
+// From the endpoint's thread. Neither allocates, polls nor blocks. The callback runs inside later polls.
+farcall_status_t farcall_on_peer_down(struct farcall_endpoint_t *endpoint,
+                                      farcall_peer_down_callback_t callback,
+                                      void *context);
+
+// One turn: sends what is queued, receives, runs handlers and callbacks. `done`, which may be null, is how
+// much there was to do.
+//
+// From the endpoint's thread, not inside a callback. Does not block. Allocates only for what is long or must
+// be kept.
+farcall_status_t farcall_poll(struct farcall_endpoint_t *endpoint, size_t *done);
+
+// As `farcall_poll`; if there was nothing to do, spins, yields or blocks as `endpoint.idle` says, for 100 ms
+// at most, so that the caller can look at what else it waits for.
+farcall_status_t farcall_poll_idle(struct farcall_endpoint_t *endpoint, size_t *done);
+
+// Cancels an operation that has a callback. FARCALL_OK: the callback ran, or runs in the next poll, with
+// FARCALL_CANCELLED. FARCALL_TOO_LATE: it completes in another way. FARCALL_OVER: it had completed.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_cancel(struct farcall_endpoint_t *endpoint, uint32_t operation);
+
+// The bytes of a payload, valid until it is released; null of null.
+//
+// From any thread. Neither allocates nor blocks.
+const void *farcall_payload_data(const struct farcall_payload_t *payload);
+
+// The length of a payload in bytes; 0 of null. From any thread. Neither allocates nor blocks.
+size_t farcall_payload_length(const struct farcall_payload_t *payload);
+
+// Another holder of the same bytes, without a copy; null of null.
+//
+// From any thread. Allocates. Does not block.
+struct farcall_payload_t *farcall_payload_share(const struct farcall_payload_t *payload);
+
+// Ends the use of a payload; memory that the sender lent is returned to it. Null is allowed.
+//
+// From any thread, also after the endpoint was closed. Frees. Does not block.
+void farcall_payload_release(struct farcall_payload_t *payload);
+
+// Lends memory to be written in place and sent by one of the functions that end in `_loan`, or to be given
+// back by `farcall_loan_drop`. What is in it is left over from earlier loans.
+//
+// From the endpoint's thread, also inside a callback. Allocates. Does not block. FARCALL_RESOURCES if there
+// is no memory left to lend.
+farcall_status_t farcall_loan(struct farcall_endpoint_t *endpoint,
+                              size_t bytes,
+                              struct farcall_loan_t **loan);
+
+// The memory of a loan; null of null. From the thread that fills it. Neither allocates nor blocks.
+void *farcall_loan_data(struct farcall_loan_t *loan);
+
+// Its length in bytes; 0 of null. From the thread that fills it. Neither allocates nor blocks.
+size_t farcall_loan_length(const struct farcall_loan_t *loan);
+
+// Shortens a loan to its first `bytes`: what will be sent.
+//
+// From the thread that fills it. Neither allocates nor blocks. FARCALL_INVALID_ARGUMENT if it is shorter.
+farcall_status_t farcall_loan_truncate(struct farcall_loan_t *loan, size_t bytes);
+
+// Gives a loan back unsent. Null is allowed.
+//
+// From any thread, also after the endpoint was closed. Frees. Does not block.
+void farcall_loan_drop(struct farcall_loan_t *loan);
+
+// Serves a service, 0 to 65534: `handler` gets every request for it, during polls. A later handler replaces
+// an earlier one. A handler that returns without a reply tells the caller so (FARCALL_ABANDONED).
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_serve(struct farcall_endpoint_t *endpoint,
+                               uint16_t service,
+                               farcall_handler_t handler,
+                               void *context);
+
+// The bytes of a request, valid while the handler runs. In the handler. Neither allocates nor blocks.
+const void *farcall_request_data(const struct farcall_request_t *request);
+
+// Its length in bytes. In the handler. Neither allocates nor blocks.
+size_t farcall_request_length(const struct farcall_request_t *request);
+
+// The caller, who can be called back; and the service that was called. Either place may be null.
+//
+// In the handler. Neither allocates nor blocks.
+farcall_status_t farcall_request_origin(const struct farcall_request_t *request,
+                                        struct farcall_peer_t *peer,
+                                        uint16_t *service);
+
+// Takes the bytes of a request, to be released later; long ones that lie in the caller's memory are not
+// copied.
+//
+// In the handler. Allocates. Does not block.
+farcall_status_t farcall_request_take(const struct farcall_request_t *request,
+                                      struct farcall_payload_t **payload);
+
+// Answers a request; the bytes are copied.
+//
+// In the handler, once. Neither polls nor blocks. Allocates where the bytes must be kept.
+farcall_status_t farcall_reply(struct farcall_request_t *request, const void *data, size_t length);
+
+// As `farcall_reply`, with a loan, which is gone in any case.
+farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct farcall_loan_t *loan);
+
+// Refuses a request, with a code of the handler's choice.
+//
+// In the handler, once. Neither allocates, polls nor blocks.
+farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
+
+// Postpones the answer: the handler may return, and `deferred` be used by any thread.
+//
+// In the handler, once. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_defer(struct farcall_request_t *request, struct farcall_deferred_t **deferred);
+
+// Answers a request that was deferred; the bytes are copied, and sent by the next poll of the endpoint,
+// which is woken for it. `deferred` is gone in any case.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_reply(struct farcall_deferred_t *deferred, const void *data, size_t length);
+
+// As `farcall_deferred_reply`, with a loan, which is gone in any case.
+farcall_status_t farcall_deferred_reply_loan(struct farcall_deferred_t *deferred,
+                                             struct farcall_loan_t *loan);
+
+// Refuses a request that was deferred, with a code of the server's choice. `deferred` is gone.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_refuse(struct farcall_deferred_t *deferred, uint8_t code);
+
+// Drops the duty: the caller is told that there will be no answer. Null is allowed.
+//
+// From any thread. Allocates and frees. Does not block.
+void farcall_deferred_drop(struct farcall_deferred_t *deferred);
+
+// Calls a service of a peer and waits for the answer, which is to be released with
+// `farcall_payload_release`. `code`, which may be null, is that of a handler that refused.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// as `endpoint.idle` says. Allocates.
+farcall_status_t farcall_call(struct farcall_endpoint_t *endpoint,
+                              struct farcall_peer_t peer,
+                              uint16_t service,
+                              const void *data,
+                              size_t length,
+                              uint64_t timeout_ns,
+                              struct farcall_payload_t **answer,
+                              uint8_t *code);
+
+// As `farcall_call`, with a loan, which is gone in any case.
+farcall_status_t farcall_call_loan(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint16_t service,
+                                   struct farcall_loan_t *loan,
+                                   uint64_t timeout_ns,
+                                   struct farcall_payload_t **answer,
+                                   uint8_t *code);
+
+// As `farcall_call`, and copies the answer into `room` bytes at `into`; `got` is its length. For answers
+// that are longer FARCALL_TRUNCATED, with as many of its bytes as there is room for. Does not allocate for
+// what is short.
+farcall_status_t farcall_call_into(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint16_t service,
+                                   const void *data,
+                                   size_t length,
+                                   uint64_t timeout_ns,
+                                   void *into,
+                                   size_t room,
+                                   size_t *got,
+                                   uint8_t *code);
+
+// Calls a service of a peer; `callback` gets the answer, once, during a later poll. `operation`, which may
+// be null, is its number for `farcall_cancel`. When the call cannot be made the status says why, and there
+// is no callback.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks. Allocates where the bytes
+// must be kept.
+farcall_status_t farcall_call_async(struct farcall_endpoint_t *endpoint,
+                                    struct farcall_peer_t peer,
+                                    uint16_t service,
+                                    const void *data,
+                                    size_t length,
+                                    uint64_t timeout_ns,
+                                    farcall_answer_callback_t callback,
+                                    void *context,
+                                    uint32_t *operation);
+
+// As `farcall_call_async`, with a loan, which is gone in any case.
+farcall_status_t farcall_call_loan_async(struct farcall_endpoint_t *endpoint,
+                                         struct farcall_peer_t peer,
+                                         uint16_t service,
+                                         struct farcall_loan_t *loan,
+                                         uint64_t timeout_ns,
+                                         farcall_answer_callback_t callback,
+                                         void *context,
+                                         uint32_t *operation);
+
+// Takes an answer, to be released later; a long one that lies in the peer's memory is not copied. `answer`
+// is the pointer that the callback got.
+//
+// In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no answer.
+farcall_status_t farcall_answer_take(const struct farcall_answer_t *answer,
+                                     struct farcall_payload_t **payload);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#define FARCALL_ERROR_INIT {sizeof(farcall_error_t), FARCALL_OK, {0}}
+
+#define FARCALL_NODE_OPTIONS_INIT {sizeof(farcall_node_options_t), FARCALL_NODE_FROM_ENVIRONMENT, 0, NULL}
+
+// Makes this process a member of its cluster; see `farcall_node_open_version`.
+static inline farcall_status_t farcall_node_open(const farcall_node_options_t *options,
+                                                 farcall_node_t **node, farcall_error_t *error) {
+    return farcall_node_open_version(FARCALL_ABI_VERSION, options, node, error);
+}

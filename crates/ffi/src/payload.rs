@@ -1,0 +1,141 @@
+//! Memory: payloads that were received and are kept, and loans to be filled and sent.
+
+use core::ffi::c_void;
+
+use farcall::{Loan, Payload};
+
+use crate::border::{give, guarded};
+use crate::endpoint::EndpointHandle;
+use crate::status::Status::{self, FARCALL_INVALID_ARGUMENT, FARCALL_RESOURCES};
+
+/// What was received, kept until it is released. Holders may be on any thread, one at a time.
+pub struct PayloadHandle(pub Payload);
+
+impl PayloadHandle {
+    pub fn give(payload: Payload) -> *mut Self {
+        Box::into_raw(Box::new(Self(payload)))
+    }
+}
+
+/// Memory that can be written in place and sent without a copy, until it is sent or dropped.
+pub struct LoanHandle(pub Loan);
+
+/// The bytes of a payload, valid until it is released; null of null.
+///
+/// From any thread. Neither allocates nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_payload_data(payload: *const PayloadHandle) -> *const c_void {
+    // SAFETY: null or not released, as in the header.
+    unsafe { payload.as_ref() }.map_or(core::ptr::null(), |payload| payload.0.as_ptr().cast())
+}
+
+/// The length of a payload in bytes; 0 of null. From any thread. Neither allocates nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_payload_length(payload: *const PayloadHandle) -> usize {
+    // SAFETY: null or not released, as in the header.
+    unsafe { payload.as_ref() }.map_or(0, |payload| payload.0.len())
+}
+
+/// Another holder of the same bytes, without a copy; null of null.
+///
+/// From any thread. Allocates. Does not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_payload_share(payload: *const PayloadHandle) -> *mut PayloadHandle {
+    // SAFETY: null or not released, as in the header.
+    unsafe { payload.as_ref() }
+        .map_or(core::ptr::null_mut(), |payload| PayloadHandle::give(payload.0.clone()))
+}
+
+/// Ends the use of a payload; memory that the sender lent is returned to it. Null is allowed.
+///
+/// From any thread, also after the endpoint was closed. Frees. Does not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_payload_release(payload: *mut PayloadHandle) {
+    guarded(|| {
+        if !payload.is_null() {
+            // SAFETY: it is ours, and used no more.
+            drop(unsafe { Box::from_raw(payload) });
+        }
+        Ok(())
+    });
+}
+
+/// Lends memory to be written in place and sent by one of the functions that end in `_loan`, or to be given
+/// back by `farcall_loan_drop`. What is in it is left over from earlier loans.
+///
+/// From the endpoint's thread, also inside a callback. Allocates. Does not block. FARCALL_RESOURCES if there
+/// is no memory left to lend.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_loan(
+    endpoint: *mut EndpointHandle,
+    bytes: usize,
+    loan: *mut *mut LoanHandle,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        let handle = EndpointHandle::of(endpoint)?;
+        if loan.is_null() {
+            return Err(FARCALL_INVALID_ARGUMENT);
+        }
+        let lent = match handle.inside() {
+            Some(context) => context.loan(bytes),
+            None => handle.endpoint.loan(bytes),
+        };
+        let lent = lent.map_err(|_| FARCALL_RESOURCES)?;
+        give(loan, Box::into_raw(Box::new(LoanHandle(lent))));
+        Ok(())
+    })
+}
+
+/// The memory of a loan; null of null. From the thread that fills it. Neither allocates nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_loan_data(loan: *mut LoanHandle) -> *mut c_void {
+    // SAFETY: null or neither sent nor dropped, as in the header.
+    unsafe { loan.as_mut() }.map_or(core::ptr::null_mut(), |loan| loan.0.as_mut_ptr().cast())
+}
+
+/// Its length in bytes; 0 of null. From the thread that fills it. Neither allocates nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_loan_length(loan: *const LoanHandle) -> usize {
+    // SAFETY: null or neither sent nor dropped, as in the header.
+    unsafe { loan.as_ref() }.map_or(0, |loan| loan.0.len())
+}
+
+/// Shortens a loan to its first `bytes`: what will be sent.
+///
+/// From the thread that fills it. Neither allocates nor blocks. FARCALL_INVALID_ARGUMENT if it is shorter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_loan_truncate(loan: *mut LoanHandle, bytes: usize) -> Status {
+    guarded(|| {
+        // SAFETY: null or neither sent nor dropped, as in the header.
+        let loan = unsafe { loan.as_mut() }.filter(|loan| bytes <= loan.0.len());
+        loan.ok_or(FARCALL_INVALID_ARGUMENT)?.0.truncate(bytes);
+        Ok(())
+    })
+}
+
+/// Gives a loan back unsent. Null is allowed.
+///
+/// From any thread, also after the endpoint was closed. Frees. Does not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_loan_drop(loan: *mut LoanHandle) {
+    guarded(|| {
+        if !loan.is_null() {
+            // SAFETY: it is ours, and used no more.
+            drop(unsafe { Box::from_raw(loan) });
+        }
+        Ok(())
+    });
+}
+
+/// Takes a loan back from C, to be sent.
+///
+/// # Safety
+/// `loan` is null or neither sent nor dropped.
+pub unsafe fn take_loan(loan: *mut LoanHandle) -> Result<Loan, Status> {
+    if loan.is_null() {
+        return Err(FARCALL_INVALID_ARGUMENT);
+    }
+    // SAFETY: as promised; C uses it no more.
+    Ok(unsafe { Box::from_raw(loan) }.0)
+}

@@ -1,0 +1,45 @@
+//! The header is what the sources say, and compiles wherever it should.
+//!
+//! `FARCALL_TEST_WRITE_HEADER=1 cargo test -p farcall-ffi --test header` writes it.
+
+mod common;
+
+use std::process::Command;
+
+use common::{STRICT, crate_folder, succeed};
+
+/// The files that the header is made of, in the order of its chapters.
+const CHAPTERS: [&str; 7] = ["lib", "status", "border", "node", "endpoint", "payload", "call"];
+
+#[test]
+fn the_header_is_that_of_the_sources() {
+    let config = cbindgen::Config::from_file(crate_folder().join("cbindgen.toml")).expect("it is right");
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for chapter in CHAPTERS {
+        builder = builder.with_src(crate_folder().join(format!("src/{chapter}.rs")));
+    }
+    let mut made = Vec::new();
+    builder.generate().expect("the sources can be read").write(&mut made);
+    let (made, path) = (String::from_utf8(made).expect("text"), crate_folder().join("include/farcall.h"));
+    if std::env::var_os("FARCALL_TEST_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &made).expect("the header can be written");
+    }
+    let committed = std::fs::read_to_string(&path).expect("the header is there");
+    assert!(made == committed, "include/farcall.h is not what the sources say; write it as said above");
+}
+
+#[test]
+fn the_header_compiles_without_a_warning() {
+    for (compiler, standards) in [("cc", ["c99", "c11", "c17"]), ("c++", ["c++17", "c++20", "c++11"])] {
+        for standard in standards {
+            succeed(
+                Command::new(compiler)
+                    .args(STRICT)
+                    .arg(format!("-std={standard}"))
+                    .args(["-fsyntax-only", "-x", if compiler == "cc" { "c" } else { "c++" }, "-include"])
+                    .arg(crate_folder().join("include/farcall.h"))
+                    .arg("/dev/null"),
+            );
+        }
+    }
+}
