@@ -143,6 +143,10 @@ impl Sink for TargetSink {
         self.ended.push(session);
         self.hostile = None;
     }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
 
 /// Keeps the answers.
@@ -184,5 +188,9 @@ impl Sink for HonestSink {
 
     fn session_down(&mut self, _: &mut dyn Outbox, _: SessionId, reason: &DownReason) {
         panic!("the honest peer's session ended: {reason}");
+    }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
     }
 }

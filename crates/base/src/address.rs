@@ -57,6 +57,12 @@ pub enum AddressError {
         /// What would have to be different.
         why: &'static str,
     },
+    /// Of an endpoint over several fabrics, none of which leads there from here.
+    #[error("no way leads to the address: {why}")]
+    NoWay {
+        /// Each way, and what is in the way.
+        why: String,
+    },
     /// Of another fabric, or damaged: use the transport that the peer uses.
     #[error("the address is not one of driver `{driver}`")]
     WrongKind {

@@ -17,7 +17,7 @@ impl SessionNumbers {
     /// All there are: for a transport that is an endpoint's only one.
     pub const ALL: Self = Self { first: 0, last: u32::MAX };
     /// The most parts there can be, in bits.
-    pub const PART_BITS_MAX: u32 = 3;
+    pub const PART_BITS_MAX: u32 = 2;
 
     /// One of `1 << bits` equal parts.
     ///

@@ -68,6 +68,10 @@ impl Sink for Echo {
     fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}
 
     fn session_down(&mut self, _: &mut dyn Outbox, _: SessionId, _: &DownReason) {}
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
 
 /// Bare packets: sends one, waits for its answer.

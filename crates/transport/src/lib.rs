@@ -1,7 +1,7 @@
 //! Transports: remote calls and tagged messages over a driver.
 //!
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes
-//! both out of the messages of external libraries. All implement the one seam of this crate, [`Transport`].
+//! both out of the messages of external libraries; `several` makes one of several. All implement the one seam of this crate, [`Transport`].
 
 mod batch;
 mod kept;
@@ -14,6 +14,7 @@ mod packet;
 mod payload;
 mod ring;
 mod seam;
+mod several;
 mod spares;
 pub mod trace;
 mod waiting;
@@ -42,4 +43,5 @@ pub use packet::{PacketConfig, PacketCounters, PacketTransport};
 pub use payload::{Incoming, Outgoing, Owned, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
+pub use several::{Reach, Several, SeveralConfig, SeveralCounters, WAYS_MAX, WayAddresses, WayConfig};
 pub use spares::{Spare, Spares};

@@ -155,6 +155,10 @@ pub enum DownReason {
         /// What the fabric reported.
         why: &'static str,
     },
+    /// The way to the peer broke, and the session goes on over another one. Of calls and sends that were in
+    /// flight then: the peer may have them or not.
+    #[error("the way to the peer broke while this was in flight; the session goes on over another one")]
+    Moved,
     /// The peer sent what no correct peer sends.
     #[error("the peer broke the protocol: {what}")]
     Violation {

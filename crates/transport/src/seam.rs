@@ -176,6 +176,30 @@ pub trait Sink {
     /// A session ended. None of its unanswered calls will get a response; whether their requests ran is
     /// unknown.
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason);
+
+    /// The way of a session that is up broke, and the session is about to go on over another one, under the
+    /// same number. None of its unanswered calls will get a response, and whether their requests ran is
+    /// unknown; the ends of sends are reported. If no other way leads to the peer [`Sink::session_down`]
+    /// follows. Only of transports that have several ways.
+    fn session_moved(&mut self, outbox: &mut dyn Outbox, session: SessionId);
+}
+
+/// The way that a session takes, where there are several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The transport's name.
+    pub way: &'static str,
+    /// The others, in the order of preference.
+    pub not_taken: Vec<NotTaken>,
+}
+
+/// A way that a session does not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTaken {
+    /// The transport's name.
+    pub way: &'static str,
+    /// The reason, for people.
+    pub why: String,
 }
 
 /// What a transport can do, before negotiation with a particular peer.
@@ -223,6 +247,9 @@ pub trait Transport: Outbox + Send {
     /// Whether what a session that is up carries comes from `to`, as far as the fabric can tell: where it
     /// cannot, it is true. Not for the path of messages.
     fn comes_from(&mut self, session: SessionId, to: &Address) -> bool;
+
+    /// Which way a session takes; `None` where there is only one, or no such session. For people.
+    fn taken_way(&self, session: SessionId) -> Option<Taken>;
 
     /// Ends a session: the peer is told, and [`Sink::session_down`] follows with [`DownReason::Closed`].
     fn close(&mut self, session: SessionId, now: Instant);

@@ -107,6 +107,10 @@ impl Sink for Log {
     fn session_down(&mut self, _outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         self.downs.push((session, reason.clone()));
     }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
 
 struct End<D: Datagram> {

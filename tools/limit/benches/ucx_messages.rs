@@ -66,6 +66,10 @@ impl Sink for Count {
     fn session_down(&mut self, _: &mut dyn Outbox, _: SessionId, reason: &DownReason) {
         panic!("{reason}");
     }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
 
 struct Ours {

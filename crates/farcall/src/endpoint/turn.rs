@@ -183,6 +183,16 @@ impl Sink for Turn<'_, '_> {
             self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason: reason.clone() });
         }
     }
+
+    /// Calls in flight are over: nobody knows whether they ran. Receives wait for messages of the same peer.
+    fn session_moved(&mut self, outbox: &mut dyn Outbox, session: SessionId) {
+        self.state.reported += 1;
+        for id in self.state.operations.of_session(session) {
+            if self.state.operations.kind_of(id) == Some(Kind::Call) {
+                self.fail_call(outbox, id, CallError::PeerDown(DownReason::Moved));
+            }
+        }
+    }
 }
 
 impl Turn<'_, '_> {

@@ -10,7 +10,7 @@ use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
     CallId, Deliver, DownReason, Holdings, MatchedBatch, MessageBatch, MessageId, Origin, Outbox, Owned,
     Posted, RequestBatch, RequestId, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
-    Submission, Submitted, Tag, Transport, TransportLimits,
+    Submission, Submitted, Tag, Taken, Transport, TransportLimits,
 };
 
 /// A transport that charges its host for each request, response and message that it hands on.
@@ -107,6 +107,10 @@ impl Transport for ChargedTransport {
         self.inner.comes_from(session, to)
     }
 
+    fn taken_way(&self, session: SessionId) -> Option<Taken> {
+        self.inner.taken_way(session)
+    }
+
     fn close(&mut self, session: SessionId, now: Instant) {
         self.inner.close(session, now);
     }
@@ -194,5 +198,9 @@ impl Sink for ChargedSink<'_> {
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         self.inner.session_down(outbox, session, reason);
+    }
+
+    fn session_moved(&mut self, outbox: &mut dyn Outbox, session: SessionId) {
+        self.inner.session_moved(outbox, session);
     }
 }

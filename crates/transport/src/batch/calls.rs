@@ -9,7 +9,10 @@ use crate::{CallId, Incoming, RequestId, Service, SessionId, Status};
 
 /// Requests of one session for one service, in the order in which they were made.
 pub struct RequestBatch<'a> {
+    /// Where answers go.
     session: SessionId,
+    /// Where they come from: another number where the session was moved.
+    from: SessionId,
     service: Service,
     requests: Requests<'a>,
 }
@@ -97,20 +100,26 @@ impl<'a> RequestBatch<'a> {
     #[inline]
     pub fn single(request: RequestId, service: Service, payload: Incoming<'a>) -> Self {
         let requests = Requests::Single(request.token, Some(payload));
-        Self { session: request.session, service, requests }
+        Self { session: request.session, from: request.session, service, requests }
     }
 
     /// Those of these entries that are requests for a service, of at most this many bytes each.
     #[inline]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, session: SessionId, service: Service) -> Self {
         let series = Series::new(entries, HeaderSeries::requests(service.0), bytes_max);
-        Self { session, service, requests: Requests::Series(series) }
+        Self { session, from: session, service, requests: Requests::Series(series) }
     }
 
     /// Where they came from.
     #[inline]
     pub fn session(&self) -> SessionId {
-        self.session
+        self.from
+    }
+
+    /// They come from the peer of this session.
+    #[inline]
+    pub(crate) fn renumber(&mut self, from: SessionId) {
+        self.from = from;
     }
 
     /// What they are for.
@@ -193,6 +202,12 @@ impl<'a, 'u> ResponseBatch<'a, 'u> {
     #[inline]
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// They count as those of this session.
+    #[inline]
+    pub(crate) fn renumber(&mut self, session: SessionId) {
+        self.session = session;
     }
 
     /// Takes responses, as long as `end` ends the calls that they are to, which it says; gives the one that

@@ -37,7 +37,7 @@ pub struct MatchedBatch<'t, 'a> {
     messages: Messages<'t, 'a>,
 }
 
-enum Messages<'t, 'a> {
+pub(crate) enum Messages<'t, 'a> {
     Single(&'t mut dyn Outbox, Option<Matched<'a>>),
     Entries(&'t mut dyn MatchSource, Source, MessageEntries<'a>),
     Packet(&'t mut dyn MatchSource, Source, MessagePacket<'a>),
@@ -127,6 +127,30 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
         packet: MessagePacket<'a>,
     ) -> Self {
         Self { session, messages: Messages::Packet(transport, source, packet) }
+    }
+
+    /// What it is made of, for a transport that lends it on with another outbox.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> &mut Messages<'t, 'a> {
+        &mut self.messages
+    }
+
+    /// What was not taken of a message alone.
+    #[inline]
+    pub(crate) fn into_single(self) -> Option<Matched<'a>> {
+        match self.messages {
+            Messages::Single(_, single) => single,
+            Messages::Entries(..) | Messages::Packet(..) => None,
+        }
+    }
+
+    /// What was not taken of a record.
+    #[inline]
+    pub(crate) fn into_entries(self) -> Option<MessageEntries<'a>> {
+        match self.messages {
+            Messages::Entries(.., entries) => Some(entries),
+            Messages::Single(..) | Messages::Packet(..) => None,
+        }
     }
 
     /// Where they came from.

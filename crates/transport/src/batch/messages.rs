@@ -141,6 +141,12 @@ impl<'a> MessageBatch<'a> {
         self.session
     }
 
+    /// They count as those of this session.
+    #[inline]
+    pub(crate) fn renumber(&mut self, session: SessionId) {
+        self.session = session;
+    }
+
     /// Takes messages, up to one after which `take` says that this is enough.
     ///
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.

@@ -13,7 +13,7 @@ mod unanswered;
 
 pub use calls::{RequestBatch, Response, ResponseBatch};
 pub(crate) use entries::Entries;
-pub(crate) use matched::{MatchSource, MessagePacket};
+pub(crate) use matched::{MatchSource, MessagePacket, Messages};
 pub use matched::{Matched, MatchedBatch, Together};
 pub use messages::{Message, MessageBatch};
 pub(crate) use messages::{MessageEntries, Taken};

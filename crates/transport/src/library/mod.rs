@@ -47,7 +47,7 @@ pub use seam::{
 
 use crate::matcher::{Deferral, DeferredHead, Matcher};
 use crate::trace::CallTracer;
-use crate::{Holdings, LifeWatch, SessionId, Sink, Transport, TransportLimits, Watching};
+use crate::{Holdings, LifeWatch, SessionId, Sink, Taken, Transport, TransportLimits, Watching};
 
 /// Where a message came from whose session says it anyway.
 const NOBODY: PeerAddress = PeerAddress(u32::MAX);
@@ -263,6 +263,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
     fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {
         let link = self.sessions.link(to_protocol(session));
         link.is_some_and(|link| self.library.comes_from(Destination(link.to.0), to))
+    }
+
+    fn taken_way(&self, _session: SessionId) -> Option<Taken> {
+        None
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {

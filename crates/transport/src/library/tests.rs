@@ -72,6 +72,10 @@ impl Sink for Log {
     fn session_down(&mut self, _: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         self.down.push((session, reason.clone()));
     }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
 
 struct Side {

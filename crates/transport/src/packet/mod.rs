@@ -32,7 +32,7 @@ use outbound::{Lent, to_protocol};
 use transmit::Transmitter;
 
 use crate::trace::CallTracer;
-use crate::{Holdings, LifeWatch, SessionId, Sink, Transport, TransportLimits, Watching};
+use crate::{Holdings, LifeWatch, SessionId, Sink, Taken, Transport, TransportLimits, Watching};
 
 /// After this many polls in a row that received something peers are judged although more may have arrived.
 const BUSY_POLLS_MAX: u32 = 1024;
@@ -232,6 +232,10 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         let Ok(to) = self.driver.resolve(to) else { return false };
         self.forget_unless_used(to);
         self.calls.link(to_protocol(session)).is_some_and(|link| link.to == PeerAddress(to.0))
+    }
+
+    fn taken_way(&self, _session: SessionId) -> Option<Taken> {
+        None
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {

@@ -33,7 +33,7 @@ use session::{SESSIONS_MAX, Session, Shared, Stage, reason_of, slot_of};
 
 use crate::matcher::{Deferral, DeferredHead, Matcher};
 use crate::trace::CallTracer;
-use crate::{DownReason, Holdings, Origin, SessionId, Sink, Transport, TransportLimits};
+use crate::{DownReason, Holdings, Origin, SessionId, Sink, Taken, Transport, TransportLimits};
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see
 /// [`lines_max`].
@@ -169,6 +169,10 @@ impl<D: LaneDriver> Transport for Ring<D> {
     /// A lane does not say where its peer listens.
     fn comes_from(&mut self, session: SessionId, _to: &Address) -> bool {
         self.slot_of(session).is_some()
+    }
+
+    fn taken_way(&self, _session: SessionId) -> Option<Taken> {
+        None
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {

@@ -261,4 +261,8 @@ impl Sink for State {
         self.in_flight.retain(|_, (sent_over, _)| *sent_over != session);
         self.ledger.lock().expect("no panic").lost += (before - self.in_flight.len()) as u64;
     }
+
+    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+        panic!("{session:?} has one way only");
+    }
 }
