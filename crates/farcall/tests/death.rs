@@ -128,11 +128,15 @@ fn a_client_asleep_in_a_wait_is_woken_by_the_death_of_its_peer() {
         let sleeps = sum_of(kind.name(), "sleeps");
         let killer = std::thread::spawn(move || {
             server.wait_for_line("kept");
+            let deadline = Instant::now() + LONG;
+            while sum_of(kind.name(), "sleeps") <= sleeps {
+                assert!(Instant::now() < deadline, "it does not sleep");
+                std::thread::yield_now();
+            }
             server.kill();
         });
         let outcome = cluster.endpoint.call(peer, KEEP, b"").within(LONG).wait().map(drop);
-        assert_eq!(outcome, Err(CallError::PeerDown(DownReason::Dead)), "before the call's deadline");
         killer.join().expect("no panic");
-        assert!(sum_of(kind.name(), "sleeps") > sleeps, "it slept");
+        assert_eq!(outcome, Err(CallError::PeerDown(DownReason::Dead)), "before the call's deadline");
     }
 }

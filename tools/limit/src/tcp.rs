@@ -47,7 +47,7 @@ pub fn tcp_stream(cores: CorePair, bytes: usize, effort: Effort) -> Result<Bandw
     let (here, there) = pair().map_err(failed("connect"))?;
     let produce = || {
         let message = vec![1; bytes];
-        let mut run = |lasting| -> std::io::Result<Bandwidth> {
+        let run = |lasting| -> std::io::Result<Bandwidth> {
             let (begin, mut messages) = (Instant::now(), 0);
             while messages == 0 || begin.elapsed() < lasting {
                 send(&here, &message)?;

@@ -285,7 +285,9 @@ mod tests {
     fn more_peers_than_there_is_room_for_are_refused_and_strangers_are_still_answered() {
         let mut peers = Hosts::new(4);
         peers.0.resolved_max = 10;
-        (0..10).for_each(|host| drop(peers.resolve(host)));
+        for host in 0..10 {
+            peers.resolve(host);
+        }
         let refused = peers.0.resolve(10, || 10);
         assert_eq!(refused, Err(AddressError::TooManyPeers { peers_max: 10 }));
         assert_eq!(peers.resolve(9), peers.resolve(9), "one that is known");
