@@ -4,8 +4,9 @@
 //! [format](https://postcard.jamesmunns.com/wire-format) is written down and stable: integers take as many
 //! bytes as they need, and nothing describes the types, so that both sides must have the same ones. An answer
 //! is the `Result` of the handler. What comes from a peer is decoded within bounds: a value is at most
-//! [`DEPTH_MAX`] levels deep, takes all bytes of its message, and has no more parts than those can be worth. How
-//! much memory a part takes is up to its type. For other formats and for plain memory use the calls that take bytes.
+//! [`DEPTH_MAX`] levels deep, takes all bytes of its message, and has no more parts than those can be worth.
+//! How much memory a part takes is up to its type. For other formats and for plain memory use the calls that
+//! take bytes.
 
 mod decode;
 

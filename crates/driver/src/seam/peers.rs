@@ -178,6 +178,7 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
         let former = core::mem::replace(&mut peer.address, address);
         peer.generation = (peer.generation + 1) & (u32::MAX >> INDEX_BITS);
         let replaced = core::mem::replace(&mut peer.way, way);
+        self.last = None;
         self.by_address.remove(&former);
         self.by_address.insert(address, index);
         replaced
@@ -279,6 +280,16 @@ mod tests {
         }
         assert!(peers.0.peers.len() <= 6, "{} peers are known", peers.0.peers.len());
         assert!(peers.0.strangers.len() <= 5 && peers.0.by_address.len() <= 6);
+    }
+
+    #[test]
+    fn a_stranger_that_made_room_for_a_resolved_peer_is_known_again() {
+        let mut peers = Hosts::new(1);
+        let (former, _) = peers.source(1);
+        let resolved = peers.0.resolve(2, || 2).expect("there is room");
+        assert_eq!((resolved.1, peers.0.way(former)), (Some(1), None));
+        let (stranger, _) = peers.source(1);
+        assert_eq!([stranger, resolved.0].map(|to| peers.0.way(to).copied()), [Some(1), Some(2)]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Values out of bytes that a stranger may have sent.
 //!
-//! What the format lets somebody write in a few bytes, a type may turn into much: a list within a list within
-//! a list, until the stack ends, or a length of 2⁶⁴ in front of elements that take no bytes. So every value is
-//! decoded through [`Bounded`], which counts how deep it is and of how many parts it is made. What a part takes
-//! in memory is up to the type.
+//! What the format lets somebody write in a few bytes, a type may turn into much: a list within a list
+//! within a list, until the stack ends, or a length of 2⁶⁴ in front of elements that take no bytes. So every
+//! value is decoded through [`Bounded`], which counts how deep it is and of how many parts it is made. What a
+//! part takes in memory is up to the type.
 
 use core::cell::Cell;
 use core::fmt;

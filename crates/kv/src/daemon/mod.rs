@@ -232,8 +232,8 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// Answers one of the requests that wait, in a short turn while others ask for single objects, and removes
-    /// a few objects of dropped tables: clients that create and drop tables would otherwise keep a busy daemon
+    /// Answers one of the requests that wait, in a short turn while others ask for single objects. Removes a
+    /// few objects of dropped tables: clients that create and drop tables would otherwise keep a busy daemon
     /// from having room for others.
     fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
         let others_ask = self.turns.wrapping_sub(self.object_turn) < SHORT_TURNS;

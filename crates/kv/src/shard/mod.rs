@@ -24,8 +24,8 @@ use crate::wire::{
 };
 use crate::{Name, TableId};
 
-/// How much of a request for many objects is done at a time. Of a list that is longer the first are done, of a
-/// scan a shorter page, and the client goes on behind it.
+/// How much of a request for many objects is done at a time. Of a list that is longer the first are done, of
+/// a scan a shorter page, and the client goes on behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Objects of a list.
