@@ -68,7 +68,9 @@ impl<'a> Row<'a> {
     fn of(then: &'a Process, now: &'a Process) -> Self {
         let changes = Change::of(&then.sample, &now.sample);
         let endpoints: Vec<_> = changes.iter().filter(|change| change.is_endpoint()).collect();
-        let level = |name| endpoints.iter().filter_map(|change| change.value(name)).sum();
+        // What others wrote may be any number.
+        let level =
+            |name| endpoints.iter().filter_map(|change| change.value(name)).fold(0, u64::saturating_add);
         let rate = |name| endpoints.iter().filter_map(|change| change.rate(name)).sum();
         let mut transports: Vec<_> = endpoints.iter().map(|change| change.transport()).collect();
         transports.sort_unstable();

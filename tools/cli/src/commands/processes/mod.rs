@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use farcall::CounterReadError;
+use farcall_base::printable;
 
 use crate::failure::Failure;
 use sample::Sample;
@@ -145,7 +146,7 @@ fn command_of(pid: u32) -> Option<String> {
     let path = link.as_deref().unwrap_or(Path::new(program));
     let name = path.file_name().map_or(program.into(), |name| name.to_string_lossy());
     let command = words.fold(name.into_owned(), |command, word| format!("{command} {word}"));
-    Some(shortened(&command))
+    Some(shortened(&printable(&command)))
 }
 
 fn shortened(command: &str) -> String {
@@ -157,6 +158,8 @@ fn shortened(command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
     use farcall::Snapshot;
 
@@ -187,6 +190,17 @@ mod tests {
         let mut orphan = vec![process(11, 11, 10)];
         drop_forked(&mut orphan);
         assert_eq!(orphan.len(), 1, "without the parent the file is seen through the child only");
+    }
+
+    #[test]
+    fn a_command_is_one_line_whatever_its_arguments_are() {
+        let mut reader = Command::new("sh");
+        reader.args(["-c", "read line", "x\n 1 root"]).stdin(Stdio::piped());
+        let mut reader = reader.spawn().expect("a shell");
+        // For a moment the kernel shows no arguments of a new process.
+        let shown = core::iter::repeat_with(|| command_of(reader.id())).find(Option::is_some).flatten();
+        reader.kill().and_then(|()| reader.wait()).expect("it is ours");
+        assert_eq!(shown.as_deref(), Some("sh -c read line x\\u{a} 1 root"));
     }
 
     #[test]

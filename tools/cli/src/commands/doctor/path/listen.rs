@@ -1,8 +1,9 @@
 //! `farcall doctor --listen`: echoes probes.
 
 use std::io;
-use std::net::{TcpListener, ToSocketAddrs, UdpSocket};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::thread;
+use std::time::Duration;
 
 use farcall_base::printable;
 use serde_json::json;
@@ -12,6 +13,17 @@ use super::wire::{DATAGRAM_BYTES_MAX, Header, Kind};
 use super::without_fragments;
 use crate::failure::Failure;
 use crate::output::Report;
+
+/// How long accepting rests when the system has no descriptor or memory for a connection.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+fn drop_connection(accepted: io::Result<TcpStream>) {
+    // Connections that ended before they were taken cost their peers as much as this thread; what the system
+    // lacks is still lacking at once.
+    if accepted.is_err_and(|error| !matches!(error.kind(), io::ErrorKind::ConnectionAborted)) {
+        thread::sleep(ACCEPT_REST);
+    }
+}
 
 /// Answers at an address until the process is ended.
 pub fn run(at: &str, report: &mut Report) -> Result<(), Failure> {
@@ -25,7 +37,7 @@ pub fn run(at: &str, report: &mut Report) -> Result<(), Failure> {
     without_fragments(&datagrams).map_err(failed)?;
     // To be connected to is all that a stream is for.
     thread::Builder::new()
-        .spawn(move || streams.incoming().for_each(drop))
+        .spawn(move || streams.incoming().for_each(drop_connection))
         .map_err(|error| Failure::Run(format!("no thread for connections: {error}")))?;
     report.line(format_args!("probes are answered at {address}, over UDP and TCP"))?;
     report.object(&json!({ "schema": SCHEMA, "kind": "listening", "address": address.to_string() }))?;
