@@ -21,6 +21,9 @@ const MAGIC: [u8; 8] = *b"farcall\0";
 /// The longest name of a machine that is passed on; longer ones are cut.
 const HOST_BYTES_MAX: usize = 64;
 
+/// The most ranks that are named of those that are missing at a barrier.
+pub(super) const MISSING_NAMED_MAX: usize = 16;
+
 /// The identity of the joining process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Join {
@@ -99,6 +102,8 @@ pub(super) enum Ask {
     Renew { lease: Duration },
     /// Wants `value` in the register `key`, if its revision is `expected`; 0 when it must not exist.
     CompareAndSet { request: u64, key: String, expected: u64, value: Vec<u8> },
+    /// Wants to know which ranks are not at the barrier.
+    Missing { request: u64, name: String },
 }
 
 /// What the registry tells a member.
@@ -120,6 +125,8 @@ pub(super) enum Answer {
     Current { request: u64 },
     /// The register as it is now, and whether the value asked for was set.
     Compared { request: u64, was_set: bool, revision: u64, value: Vec<u8> },
+    /// How many ranks are not at the barrier, and the first [`MISSING_NAMED_MAX`] of them.
+    Missing { request: u64, count: u32, ranks: Vec<u32> },
 }
 
 impl Ask {
@@ -158,6 +165,7 @@ impl Ask {
                 out.extend_from_slice(&expected.to_le_bytes());
                 put_bytes(out, value);
             }),
+            Self::Missing { request, name } => numbered(12, *request, |out| put_bytes(out, name.as_bytes())),
         }
     }
 
@@ -197,6 +205,7 @@ impl Ask {
                 expected: fields.u64()?,
                 value: take_value(&mut fields)?,
             },
+            12 => Self::Missing { request: fields.u64()?, name: fields.text(NAME_BYTES_MAX)? },
             _ => return Err(Malformed("an unknown kind of message")),
         };
         fields.end()?;
@@ -267,6 +276,11 @@ impl Answer {
                 out.extend_from_slice(&revision.to_le_bytes());
                 put_bytes(out, value);
             }),
+            Self::Missing { request, count, ranks } => numbered(137, *request, |out| {
+                out.extend_from_slice(&count.to_le_bytes());
+                out.push(ranks.len() as u8);
+                ranks.iter().for_each(|rank| out.extend_from_slice(&rank.to_le_bytes()));
+            }),
         }
     }
 
@@ -291,6 +305,16 @@ impl Answer {
                 revision: fields.u64()?,
                 value: take_value(&mut fields)?,
             },
+            137 => Self::Missing {
+                request: fields.u64()?,
+                count: fields.u32()?,
+                ranks: match usize::from(fields.u8()?) {
+                    named @ 0..=MISSING_NAMED_MAX => {
+                        (0..named).map(|_| fields.u32()).collect::<Result<_, _>>()?
+                    }
+                    _ => return Err(Malformed("more missing ranks than are named")),
+                },
+            },
             _ => return Err(Malformed("an unknown kind of message")),
         };
         fields.end()?;
@@ -306,7 +330,8 @@ impl Answer {
             | Self::Listed { request, .. }
             | Self::Gone { request, .. }
             | Self::Current { request }
-            | Self::Compared { request, .. } => Some(*request),
+            | Self::Compared { request, .. }
+            | Self::Missing { request, .. } => Some(*request),
         }
     }
 }

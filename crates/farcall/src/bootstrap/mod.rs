@@ -26,7 +26,7 @@ mod variables;
 pub use children::{ChildPlan, Children, SpawnError, StillRunning, end_with_this_thread};
 pub(crate) use directory::NameWatch;
 pub use directory::{
-    BarrierError, CompareError, Directory, JoinError, LocalRanks, PublishError, ResolveError,
+    BarrierError, CompareError, Directory, JoinError, LocalRanks, MissingRanks, PublishError, ResolveError,
 };
 pub use hosts::{HostList, HostPort};
 pub(crate) use incarnation::machine_number;

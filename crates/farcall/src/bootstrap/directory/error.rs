@@ -121,16 +121,39 @@ pub enum ResolveError {
     Refused(#[from] Refusal),
 }
 
+/// The ranks that are not at a barrier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingRanks {
+    /// How many; 0 when the registry did not say.
+    pub count: u32,
+    /// The first of them.
+    pub first: Vec<u32>,
+}
+
+impl core::fmt::Display for MissingRanks {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names: Vec<String> = self.first.iter().map(u32::to_string).collect();
+        match (&names[..], self.count as usize - names.len().min(self.count as usize)) {
+            ([], _) => f.write_str("some ranks"),
+            ([one], 0) => write!(f, "rank {one}"),
+            ([most @ .., last], 0) => write!(f, "ranks {} and {last}", most.join(", ")),
+            (named, others) => write!(f, "ranks {} and {others} others", named.join(", ")),
+        }
+    }
+}
+
 /// Why a barrier did not open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BarrierError {
     /// Some rank did not arrive.
-    #[error("not all ranks reached barrier `{name}` within {within:?}; check that all of them run")]
+    #[error("{missing} did not reach barrier `{name}` within {within:?}; check that all ranks run")]
     TimedOut {
         /// The barrier.
         name: String,
         /// The time limit.
         within: Duration,
+        /// Who is not there.
+        missing: MissingRanks,
     },
     /// This process is in no world.
     #[error("this process has no rank, and only ranks meet at barriers; start it in a world")]

@@ -11,6 +11,8 @@ use farcall_base::Address;
 use super::super::incarnation::{host_name, machine_number};
 use super::super::limits::KEYS_PER_RANK_MAX;
 use super::super::listing::{Listing, Server};
+use super::super::messages::MISSING_NAMED_MAX;
+use super::error::MissingRanks;
 use super::state::WaitError;
 
 /// What the ranks of one process share.
@@ -148,8 +150,11 @@ impl InProcess {
         let mut state = self.shared.wait_while(deadline, |state| state.barriers[name].meetings == meeting);
         let barrier = state.barriers.get_mut(name).expect("barriers stay");
         if barrier.meetings == meeting {
+            let missing: Vec<u32> = (0..self.size).filter(|rank| !barrier.waiting.contains(rank)).collect();
             barrier.waiting.retain(|&rank| rank != self.rank);
-            return Err(WaitError::TimedOut { connected: true });
+            let count = missing.len() as u32;
+            let first = missing.into_iter().take(MISSING_NAMED_MAX).collect();
+            return Err(WaitError::Missing(MissingRanks { count, first }));
         }
         Ok(())
     }

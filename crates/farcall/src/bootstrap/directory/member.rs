@@ -21,11 +21,15 @@ use super::super::listing::{Listing, Server};
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
 use super::backoff::Backoff;
+use super::error::MissingRanks;
 use super::link::{self, LinkError, Opened};
 use super::state::{State, WaitError, Watch};
 
 /// How often a lease is renewed within its time.
 const RENEWALS_PER_LEASE: u32 = 3;
+
+/// How long the registry may take to say which ranks are missing at a barrier.
+const MISSING_WITHIN: Duration = Duration::from_millis(500);
 
 /// A connection that lasted as long was a good one: the next attempt follows at once.
 const STEADY_AFTER: Duration = Duration::from_secs(1);
@@ -224,7 +228,7 @@ impl Member {
         let request = state.begin(ask)?;
         let ask = state.waits[&request].ask.clone();
         self.shared.send(&mut state, &ask);
-        let outcome = loop {
+        let mut outcome = loop {
             if let Some(answer) = state.waits.get_mut(&request).and_then(|wait| wait.answer.take()) {
                 break Ok(answer);
             }
@@ -240,11 +244,39 @@ impl Member {
             }
             state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         };
+        if let (Err(WaitError::TimedOut { connected: true }), Ask::Barrier { name, .. }) = (&outcome, &ask) {
+            // While this process is still there, so that others which ask do not miss it.
+            let missing;
+            (state, missing) = self.missing(state, name);
+            outcome = Err(WaitError::Missing(missing));
+        }
         state.waits.remove(&request);
         if outcome.is_err() && state.link.is_some() {
             self.shared.send(&mut state, &Ask::Cancel { request });
         }
         outcome
+    }
+}
+
+impl Member {
+    /// The ranks that are not at a barrier; none when the registry does not say so soon.
+    fn missing<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        name: &str,
+    ) -> (MutexGuard<'s, State>, MissingRanks) {
+        let ask = |request| Ask::Missing { request, name: name.to_owned() };
+        let Ok(request) = state.begin(ask) else { return (state, MissingRanks::default()) };
+        let ask = state.waits[&request].ask.clone();
+        self.shared.send(&mut state, &ask);
+        let is_awaited =
+            |state: &mut State| state.waits.get(&request).is_some_and(|wait| wait.answer.is_none());
+        let waited = self.shared.changed.wait_timeout_while(state, MISSING_WITHIN, is_awaited);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match state.waits.remove(&request).and_then(|wait| wait.answer) {
+            Some(Answer::Missing { count, ranks: first, .. }) => (state, MissingRanks { count, first }),
+            _ => (state, MissingRanks::default()),
+        }
     }
 }
 
@@ -376,7 +408,8 @@ impl Shared {
                 state.resolved.insert((rank, key), (address.clone(), *incarnation));
             }
             (Some(Ask::Barrier { .. }), Answer::Released { .. })
-            | (Some(Ask::CompareAndSet { .. }), Answer::Compared { .. }) => (),
+            | (Some(Ask::CompareAndSet { .. }), Answer::Compared { .. })
+            | (Some(Ask::Missing { .. }), Answer::Missing { .. }) => (),
             // Cancelled a moment ago, or not an answer to what was asked.
             _ => return,
         }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use farcall_base::{Address, NO_RANK};
 
-pub use self::error::{BarrierError, JoinError, PublishError, ResolveError};
+pub use self::error::{BarrierError, JoinError, MissingRanks, PublishError, ResolveError};
 
 use self::in_process::InProcess;
 use self::link::Opened;
@@ -205,6 +205,7 @@ impl Directory {
                     ResolveError::Unreachable { rank, key: key.to_owned(), within }
                 }
                 WaitError::TooMany | WaitError::Occupied => ResolveError::TooManyWaits,
+                WaitError::Missing(_) => unreachable!("nobody waits for ranks here"),
                 WaitError::Refused(refusal) => ResolveError::Refused(refusal),
             }),
         }
@@ -225,7 +226,11 @@ impl Directory {
             Way::Member(member) => member.barrier(name, deadline),
         };
         passed.map_err(|error| match error {
-            WaitError::TimedOut { .. } => BarrierError::TimedOut { name: name.to_owned(), within },
+            WaitError::TimedOut { .. } => {
+                let missing = MissingRanks::default();
+                BarrierError::TimedOut { name: name.to_owned(), within, missing }
+            }
+            WaitError::Missing(missing) => BarrierError::TimedOut { name: name.to_owned(), within, missing },
             WaitError::TooMany => BarrierError::TooManyWaits,
             WaitError::Occupied => BarrierError::Occupied { name: name.to_owned() },
             WaitError::Refused(refusal) => BarrierError::Refused(refusal),
@@ -299,6 +304,7 @@ impl Directory {
                 .map_err(|error| match error {
                     WaitError::TimedOut { .. } => CompareError::Unreachable { within },
                     WaitError::TooMany | WaitError::Occupied => CompareError::TooManyWaits,
+                    WaitError::Missing(_) => unreachable!("nobody waits for ranks here"),
                     WaitError::Refused(refusal) => CompareError::Refused(refusal),
                 }),
         }

@@ -11,6 +11,7 @@ use super::super::limits::{BARRIER_WAITS_MAX, WAITS_MAX};
 use super::super::listing::Listing;
 use super::super::messages::{Answer, Ask};
 use super::super::refusal::Refusal;
+use super::error::MissingRanks;
 
 /// What is known and wanted. What was published and asked for outlives any one connection.
 #[derive(Default)]
@@ -51,7 +52,11 @@ pub(super) struct Wait {
 
 /// Why a wait ended without what was waited for.
 pub(super) enum WaitError {
-    TimedOut { connected: bool },
+    TimedOut {
+        connected: bool,
+    },
+    /// At a barrier, with the ranks that are missing there as far as they are known.
+    Missing(MissingRanks),
     TooMany,
     Occupied,
     Refused(Refusal),

@@ -277,10 +277,24 @@ fn a_barrier_that_stays_closed_is_named() {
     let rendezvous = serve(2);
     let zero = member(&rendezvous, 0, 100);
     let error = zero.barrier("start", LITTLE).expect_err("rank 1 is absent").to_string();
-    assert_eq!(error, "not all ranks reached barrier `start` within 50ms; check that all of them run");
+    assert_eq!(error, "rank 1 did not reach barrier `start` within 50ms; check that all ranks run");
     assert_eq!(zero.barrier("", LITTLE), Err(BarrierError::NameLength { bytes: 0 }));
     let one = member(&rendezvous, 1, 101);
-    assert!(one.barrier("start", LITTLE).is_err(), "rank 0 has given up");
+    let error = one.barrier("start", LITTLE).expect_err("rank 0 has given up").to_string();
+    assert_eq!(error, "rank 0 did not reach barrier `start` within 50ms; check that all ranks run");
+}
+
+#[test]
+fn the_first_of_many_that_are_missing_at_a_barrier_are_named() {
+    let rendezvous = serve(20);
+    let three = join(rendezvous.address(), 3, 20, 100).expect("the rendezvous is there");
+    let error = three.barrier("start", LITTLE).expect_err("it is alone").to_string();
+    let first: Vec<_> = (0..17).filter(|rank| *rank != 3).map(|rank| rank.to_string()).collect();
+    let named = first.join(", ");
+    assert!(error.starts_with(&format!("ranks {named} and 3 others did not reach barrier")), "{error}");
+    let missing = |first: &[u32]| MissingRanks { count: first.len() as u32, first: first.to_vec() };
+    assert_eq!(missing(&[4, 7, 9]).to_string(), "ranks 4, 7 and 9");
+    assert_eq!(MissingRanks::default().to_string(), "some ranks");
 }
 
 #[test]

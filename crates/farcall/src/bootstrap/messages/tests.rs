@@ -63,6 +63,7 @@ fn answers() -> Vec<Answer> {
         Answer::Gone { request: 4, number: 5 },
         Answer::Current { request: 6 },
         Answer::Compared { request: 7, was_set: false, revision: 8, value: vec![9] },
+        Answer::Missing { request: 8, count: 20, ranks: vec![3, 5] },
     ]
 }
 

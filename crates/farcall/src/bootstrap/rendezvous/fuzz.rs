@@ -106,6 +106,7 @@ impl Cluster {
                 self.waits.insert((link, request));
                 registry.barrier(link, request, name)
             }
+            Ask::Missing { request, name } => registry.missing(link, request, &name),
             Ask::Watch { request, name } => {
                 self.watches.insert((link, request));
                 registry.watch(link, request, name)

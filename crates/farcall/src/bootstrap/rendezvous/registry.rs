@@ -19,7 +19,7 @@ use super::super::limits::{
     BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, MEMBERS_MAX, RANK_HELD,
     STORED_OVERHEAD_BYTES, WAITS_MAX,
 };
-use super::super::messages::{Answer, Join, Place};
+use super::super::messages::{Answer, Join, MISSING_NAMED_MAX, Place};
 use super::super::refusal::Refusal;
 use super::super::secret::Secret;
 use super::names::Names;
@@ -313,6 +313,16 @@ impl Registry {
             .into_iter()
             .map(|(number, (link, request))| self.release(number, link, request))
             .collect())
+    }
+
+    /// Which ranks are not at a barrier, by the knowledge of a member that waits there.
+    pub(super) fn missing(&mut self, link: LinkId, request: u64, name: &str) -> Result<Outgoing, Fault> {
+        self.member(link)?;
+        let arrivals = self.barriers.get(name);
+        let is_missing = |rank: &u32| !arrivals.is_some_and(|arrivals| arrivals.contains_key(rank));
+        let missing = || (0..self.ranks.len() as u32).filter(is_missing);
+        let (count, ranks) = (missing().count() as u32, missing().take(MISSING_NAMED_MAX).collect());
+        Ok(vec![(link, Answer::Missing { request, count, ranks })])
     }
 
     /// A member waits no more.

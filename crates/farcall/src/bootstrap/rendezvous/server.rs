@@ -239,6 +239,7 @@ impl Server {
                 self.registry.resolve(link, request, rank, key)
             }
             (State::Member, Ask::Barrier { request, name }) => registry.barrier(link, request, name),
+            (State::Member, Ask::Missing { request, name }) => registry.missing(link, request, &name),
             (State::Member, Ask::Cancel { request }) => {
                 registry.cancel(link, request).map(|()| Outgoing::new())
             }
