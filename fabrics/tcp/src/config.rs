@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::secured::TlsConfig;
+
 /// The configuration of a [`Tcp`](crate::Tcp).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpConfig {
@@ -22,6 +24,8 @@ pub struct TcpConfig {
     pub strangers_per_host: usize,
     /// The most bytes that wait for one peer to read; one that lets more pile up loses its connection.
     pub queue_bytes_max: usize,
+    /// How connections are secured; `None` where frames are sent as they are.
+    pub tls: Option<TlsConfig>,
     /// Bytes of a long message that leave in one piece: other messages leave in between.
     pub piece_bytes: usize,
 }
@@ -36,6 +40,7 @@ impl Default for TcpConfig {
             strangers_max: 1024,
             strangers_per_host: 256,
             queue_bytes_max: 1 << 30,
+            tls: None,
             piece_bytes: 64 << 10,
         }
     }

@@ -13,6 +13,7 @@ use crate::counters::TcpCounters;
 use crate::frame::{FrameFault, PIECE_BYTES_MAX, PREAMBLE, WHOLE_BYTES_MAX, WHOLE_PAYLOAD_BYTES_MAX};
 use crate::inbound::{Inbound, Intake};
 use crate::outbound::{Flushed, Held, Outbound};
+use crate::secured::{Came, Session, SessionFault};
 use crate::socket::Stream;
 
 /// The most bytes that one read brings beside what has a place of its own.
@@ -60,11 +61,26 @@ pub enum Broken {
     System(#[from] io::Error),
     #[error(transparent)]
     Frame(#[from] FrameFault),
+    #[error(transparent)]
+    Secure(#[from] SessionFault),
+}
+
+impl Broken {
+    /// What the user of this side is told; nothing where the end of a connection says all.
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Self::System(_) => None,
+            Self::Frame(fault) => Some(fault.to_string()),
+            Self::Secure(fault) => Some(fault.to_string()),
+        }
+    }
 }
 
 /// One connection.
 pub struct Connection {
     pub stream: Stream,
+    /// What is between frames and socket, unless they are sent as they are.
+    secure: Option<Box<Session>>,
     pub peer: SocketAddr,
     pub origin: Origin,
     pub phase: Phase,
@@ -81,11 +97,18 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: Stream, peer: SocketAddr, origin: Origin, config: &TcpConfig) -> Self {
+    pub fn new(
+        stream: Stream,
+        peer: SocketAddr,
+        origin: Origin,
+        secure: Option<Session>,
+        config: &TcpConfig,
+    ) -> Self {
         let mut outbound = Outbound::new(config.piece_bytes.clamp(1, PIECE_BYTES_MAX));
         outbound.put_raw(&PREAMBLE);
         Self {
             stream,
+            secure: secure.map(Box::new),
             peer,
             is_proven: !matches!(origin, Origin::Dialed(_)),
             origin,
@@ -132,7 +155,16 @@ impl Connection {
     #[inline]
     pub fn flush(&mut self, lent: &[u8], spares: &mut Spares, counters: &TcpCounters) -> Result<(), Broken> {
         let before = self.outbound.queued_bytes();
-        let flushed = self.outbound.flush(&mut self.stream, lent, spares)?;
+        let mut flushed = match &mut self.secure {
+            None => self.outbound.flush(&mut self.stream, lent, spares)?,
+            Some(session) => {
+                session.push(&mut self.stream)?;
+                self.outbound.flush(&mut session.writer(&mut self.stream), lent, spares)?
+            }
+        };
+        if self.secure.as_ref().is_some_and(|session| session.wants_write()) {
+            flushed = Flushed::Blocked;
+        }
         let sent = before - self.outbound.queued_bytes();
         if sent > 0 {
             counters.send_calls.increment();
@@ -148,6 +180,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether nothing leaves before something came: the sides do not know each other yet, and this one has
+    /// said what it can.
+    pub fn waits_for_handshake(&self) -> bool {
+        self.secure.as_ref().is_some_and(|session| session.is_handshaking() && !session.wants_write())
+    }
+
+    /// Says that nothing more comes.
+    pub fn shut(&mut self) {
+        if let Some(session) = &mut self.secure {
+            session.close(&mut self.stream);
+        }
+        let _ = rustix::net::shutdown(self.stream.file(), rustix::net::Shutdown::Write);
+    }
+
     #[cold]
     fn prove(&mut self) -> Result<(), Broken> {
         self.is_proven = true;
@@ -160,6 +206,9 @@ impl Connection {
     /// Takes in what has come, with one system call.
     #[inline]
     pub fn receive(&mut self, buffer: &mut Arc<Vec<u8>>, intake: &mut Intake<'_>) -> Result<Found, Broken> {
+        if self.secure.is_some() {
+            return self.receive_secured(buffer, intake);
+        }
         let bytes = Arc::get_mut(buffer).expect("nobody else reads the buffer");
         let (taken, begin, end) = match self.inbound.place() {
             Some(place) => {
@@ -191,6 +240,27 @@ impl Connection {
             self.inbound.take_in(buffer, begin, end, intake)?;
         }
         Ok(Found::Something(taken))
+    }
+
+    /// As [`Connection::receive`], through TLS.
+    fn receive_secured(
+        &mut self,
+        buffer: &mut Arc<Vec<u8>>,
+        intake: &mut Intake<'_>,
+    ) -> Result<Found, Broken> {
+        let Some(session) = &mut self.secure else { return Ok(Found::Nothing) };
+        let bytes = Arc::get_mut(buffer).expect("nobody else reads the buffer");
+        let fragment = self.inbound.fragment().len();
+        bytes[..fragment].copy_from_slice(self.inbound.fragment());
+        match session.read(&mut self.stream, &mut bytes[fragment..])? {
+            Came::Nothing => Ok(Found::Nothing),
+            Came::End => Ok(Found::End),
+            Came::Frames(0) => Ok(Found::Something(0)),
+            Came::Frames(count) => {
+                self.inbound.take_in(buffer, 0, fragment + count, intake)?;
+                Ok(Found::Something(count))
+            }
+        }
     }
 
     /// Queues a composed message.

@@ -10,6 +10,8 @@ farcall_driver::declare_counters! {
         strangers_expired: "connections" => "Connections closed because they did not introduce themselves in time",
         accepts_failed: "times" => "Connections that could not be accepted, for want of descriptors or memory",
         malformed: "connections" => "Connections closed because of bytes that no correct peer sends",
+        tls_refused: "connections" => "Connections closed because TLS failed: a wrong key or certificate, or no TLS",
+        tls_not_renewed: "times" => "Changed keys or certificates that could not be read; the former stay in use",
         slow_readers: "connections" => "Connections closed because too much waited for a peer that does not read",
         send_calls: "calls" => "System calls that sent something",
         bytes_sent: "bytes" => "Bytes that the kernel took, frames included",

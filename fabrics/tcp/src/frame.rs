@@ -28,6 +28,9 @@ pub const STREAMS_MAX: usize = 16;
 /// The longest piece that a frame can have.
 pub const PIECE_BYTES_MAX: usize = (1 << 24) - 2;
 
+/// The first byte of an alert of TLS.
+const TLS_ALERT: u8 = 0x15;
+
 const WHOLE: u8 = 1;
 const LONG: u8 = 2;
 const PIECE: u8 = 3;
@@ -38,6 +41,9 @@ pub enum FrameFault {
     /// What came first is no preamble: the other side is no endpoint of this transport.
     #[error("what answers there does not speak farcall over TCP")]
     NotFarcall,
+    /// TLS answers where frames were expected.
+    #[error("what answers there speaks TLS: use tcp+tls")]
+    SpeaksTls,
     /// A frame of a kind that does not exist, or whose length cannot be.
     #[error("a frame that no correct peer sends")]
     Malformed,
@@ -51,6 +57,10 @@ pub enum FrameFault {
 
 /// Whether `bytes` begin as a preamble does; `None` until it is complete.
 pub fn check_preamble(bytes: &[u8]) -> Result<bool, FrameFault> {
+    // What TLS says first to one whose words it does not understand.
+    if bytes.first() == Some(&TLS_ALERT) {
+        return Err(FrameFault::SpeaksTls);
+    }
     let named = bytes.len().min(VERSION_AT);
     if bytes[..named] != PREAMBLE[..named] {
         return Err(FrameFault::NotFarcall);

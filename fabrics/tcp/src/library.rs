@@ -20,6 +20,7 @@ use crate::counters::TcpCounters;
 use crate::frame::{FRAME_HEADER_BYTES, WHOLE_BYTES_MAX};
 use crate::inbound::Intake;
 use crate::poller::Poller;
+use crate::secured::Secured;
 use crate::slab::Slab;
 use crate::socket::{ListenError, accept, dial, open_listener};
 use crate::strangers::Strangers;
@@ -63,6 +64,7 @@ const LINGER: Duration = Duration::from_millis(100);
 struct Loss {
     number: u32,
     behind: u64,
+    why: Option<String>,
 }
 
 /// One endpoint's connections.
@@ -76,6 +78,7 @@ pub struct Tcp {
     /// Those that were opened from here.
     dialed: HashMap<Address, u32>,
     strangers: Strangers,
+    secured: Option<Secured>,
     /// Those that were given up and still have something to say.
     ending: Vec<u32>,
     /// Those that have something to send.
@@ -94,6 +97,8 @@ pub struct Tcp {
     arrived: u64,
     handed_out: u64,
     losses: Vec<Loss>,
+    /// Why connections were lost whose loss was told, until somebody asks or forgets.
+    reasons: Vec<(u32, String)>,
     polls: u32,
     polls_since_look: u32,
     /// Until when accepting rests.
@@ -103,6 +108,7 @@ pub struct Tcp {
 impl Tcp {
     /// Listens.
     pub fn listen(config: TcpConfig) -> Result<Self, ListenError> {
+        let secured = config.tls.clone().map(Secured::new).transpose()?;
         let (listener, local) = open_listener(&config)?;
         let system = |source| ListenError::System { address: local, source };
         let poller = Poller::new().map_err(system)?;
@@ -118,6 +124,7 @@ impl Tcp {
             connections: Slab::default(),
             dialed: HashMap::new(),
             strangers,
+            secured,
             ending: Vec::new(),
             to_flush: Vec::new(),
             to_resume: Vec::new(),
@@ -130,6 +137,7 @@ impl Tcp {
             arrived: 0,
             handed_out: 0,
             losses: Vec::new(),
+            reasons: Vec::new(),
             polls: 0,
             polls_since_look: 0,
             accepts_from: None,
@@ -148,7 +156,10 @@ impl Tcp {
 
     fn open(&mut self, to: SocketAddr, address: &Address) -> io::Result<u32> {
         let stream = dial(to, self.config.peer_timeout)?;
-        let connection = Connection::new(stream, to, Origin::Dialed(address.clone()), &self.config);
+        self.renew_keys();
+        let secure = self.secured.as_ref().map(|secured| secured.client(to)).transpose();
+        let secure = secure.map_err(io::Error::other)?;
+        let connection = Connection::new(stream, to, Origin::Dialed(address.clone()), secure, &self.config);
         let number = self.connections.insert(connection).ok_or(io::ErrorKind::QuotaExceeded)?;
         let connection = self.connections.get(number).expect("it was put there");
         if let Err(error) = self.poller.add(connection.stream.file(), number) {
@@ -158,6 +169,15 @@ impl Tcp {
         self.counters.connections_opened.increment();
         self.list(number);
         Ok(number)
+    }
+
+    /// Takes in keys and certificates that have changed.
+    fn renew_keys(&mut self) {
+        if let Some(secured) = &mut self.secured
+            && !secured.renew()
+        {
+            self.counters.tls_not_renewed.increment();
+        }
     }
 
     /// Notes that a connection has something to send.
@@ -198,12 +218,17 @@ impl Tcp {
             return false;
         }
         let left = connection.outbound.queued_bytes();
+        if connection.waits_for_handshake() {
+            // What comes lists it again.
+            connection.is_listed = false;
+            return false;
+        }
         if left < before
             && let Phase::Ending { until, .. } = &mut connection.phase
         {
             *until = WallTime::now() + self.config.peer_timeout;
         }
-        if left > 0 {
+        if left > 0 || connection.is_blocked {
             return true;
         }
         connection.is_listed = false;
@@ -215,7 +240,7 @@ impl Tcp {
             && !*has_shut
         {
             *has_shut = true;
-            let _ = rustix::net::shutdown(connection.stream.file(), rustix::net::Shutdown::Write);
+            connection.shut();
         }
         false
     }
@@ -223,14 +248,21 @@ impl Tcp {
     /// A connection cannot go on.
     #[cold]
     fn lose(&mut self, number: u32, why: &Broken) {
-        if matches!(why, Broken::Frame(_)) {
-            self.counters.malformed.increment();
+        match why {
+            Broken::Frame(_) => self.counters.malformed.increment(),
+            Broken::Secure(_) => self.counters.tls_refused.increment(),
+            Broken::System(_) => {}
         }
-        self.end(number);
+        self.end_because(number, why.words());
     }
 
     /// A connection is over. Its number is kept until it is forgotten, if somebody has it.
     fn end(&mut self, number: u32) {
+        self.end_because(number, None);
+    }
+
+    /// As [`Tcp::end`], for a reason that its users are told.
+    fn end_because(&mut self, number: u32, why: Option<String>) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         self.hot.retain(|&hot| hot != number);
         match (&connection.origin, connection.phase) {
@@ -242,7 +274,7 @@ impl Tcp {
                 let _ = self.poller.remove(connection.stream.file());
                 let _ = rustix::net::shutdown(connection.stream.file(), rustix::net::Shutdown::Both);
                 self.counters.connections_lost.increment();
-                self.losses.push(Loss { number, behind: self.arrived });
+                self.losses.push(Loss { number, behind: self.arrived, why });
                 return;
             }
             (_, Phase::Lost) => return,
@@ -289,6 +321,10 @@ impl Tcp {
                 self.counters.bytes_received.add(bytes as u64);
                 if !is_stranger {
                     self.heat(number);
+                }
+                if self.secured.is_some() {
+                    // Perhaps it may go on, or has to answer.
+                    self.list(number);
                 }
             }
             Ok(Found::End) => self.end(number),
@@ -354,8 +390,13 @@ impl Tcp {
             match accept(&self.listener, self.config.peer_timeout) {
                 Ok(None) => return count,
                 Ok(Some((stream, peer))) => {
-                    let connection = Connection::new(stream, peer, Origin::Stranger, &self.config);
-                    self.welcome(connection, peer);
+                    self.renew_keys();
+                    let secure = self.secured.as_ref().map(Secured::server).transpose();
+                    if let Ok(secure) = secure {
+                        let connection =
+                            Connection::new(stream, peer, Origin::Stranger, secure, &self.config);
+                        self.welcome(connection, peer);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => {
@@ -546,6 +587,7 @@ impl Library for Tcp {
             self.dialed.remove(address);
         }
         self.losses.retain(|loss| loss.number != to.0);
+        self.reasons.retain(|(number, _)| *number != to.0);
         if connection.phase == Phase::Lost {
             return self.connections.remove(to.0);
         }
@@ -640,7 +682,16 @@ impl Library for Tcp {
         }
         let handed_out = self.handed_out;
         let place = self.losses.iter().position(|loss| loss.behind <= handed_out)?;
-        Some(Destination(self.losses.swap_remove(place).number))
+        let loss = self.losses.swap_remove(place);
+        if let Some(why) = loss.why {
+            self.reasons.push((loss.number, why));
+        }
+        Some(Destination(loss.number))
+    }
+
+    fn reason_of_loss(&mut self, of: Destination) -> Option<String> {
+        let place = self.reasons.iter().position(|(number, _)| *number == of.0)?;
+        Some(self.reasons.swap_remove(place).1)
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
@@ -697,7 +748,7 @@ impl Drop for Tcp {
         }
         for number in self.connections.numbers() {
             let Some(connection) = self.connections.get_mut(number) else { continue };
-            let _ = rustix::net::shutdown(connection.stream.file(), rustix::net::Shutdown::Write);
+            connection.shut();
             // Unread bytes would make the kernel throw away what the other side has not read.
             let mut dropped = [0; 4096];
             while connection.stream.read(&mut dropped).is_ok_and(|count| count.is_some_and(|count| count > 0))

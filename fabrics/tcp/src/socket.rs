@@ -14,6 +14,7 @@ use rustix::net::{
 
 use crate::TcpConfig;
 use crate::outbound::Writer;
+use crate::secured::TlsError;
 
 /// The most connections that the kernel keeps until they are accepted; less where the system allows less.
 const BACKLOG: i32 = 4096;
@@ -27,6 +28,9 @@ pub enum ListenError {
         /// The address asked for.
         address: SocketAddr,
     },
+    /// What is to secure the connections cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system refused: the address is in use or not of this machine, or there are no descriptors left.
     #[error("cannot listen at {address}: {source}")]
     System {

@@ -97,7 +97,7 @@ pub struct LibraryTransport<L: Library> {
     destinations: Vec<Destination>,
     /// Whether a session has ended since.
     any_ended: bool,
-    /// Sessions that ended because their waiting calls were over its limits, with the words for it.
+    /// Sessions that ended for a reason that has words, such as that their waiting calls were over its limits.
     excesses: Vec<(ProtocolSession, String)>,
     matcher: Matcher,
     /// As a pointer, because it is taken out and put back for each message of it where few are expected at a
@@ -284,6 +284,9 @@ impl<L: Library> Transport for LibraryTransport<L> {
         let received = self.receive(now, sink);
         while let Some(lost) = self.library.next_loss() {
             self.counters.deaths_reported.increment();
+            if let Some(why) = self.library.reason_of_loss(lost) {
+                self.explain_loss(lost, &why);
+            }
             self.sessions.lost(PeerAddress(lost.0));
         }
         let timers_due =

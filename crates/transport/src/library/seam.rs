@@ -134,6 +134,12 @@ pub trait Library: Send {
     /// The next destination that the library has found dead. Nothing sent there arrives any more.
     fn next_loss(&mut self) -> Option<Destination>;
 
+    /// Why a destination was lost that [`Library::next_loss`] has just told, where there is more to say than
+    /// that it is gone.
+    fn reason_of_loss(&mut self, _of: Destination) -> Option<String> {
+        None
+    }
+
     /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. What is on
     /// its way there need not be waited for, nor the process, by libraries that wait for all of them when
     /// they end.

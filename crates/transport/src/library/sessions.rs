@@ -94,6 +94,12 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
+    /// The sessions that lead to a destination end for this reason.
+    pub(super) fn explain_loss(&mut self, lost: Destination, why: &str) {
+        let of_them = self.channels.iter().flatten().filter(|channel| channel.to == lost);
+        self.excesses.extend(of_them.map(|channel| (channel.id, why.to_owned())));
+    }
+
     fn reason_of(&mut self, id: SessionId, reason: EndReason) -> DownReason {
         match self.excesses.iter().position(|(ended, _)| *ended == id) {
             Some(place) => DownReason::Refused { why: self.excesses.swap_remove(place).1 },

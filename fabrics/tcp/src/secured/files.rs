@@ -1,0 +1,123 @@
+//! What is read from files, and when they change.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::{TlsError, unusable};
+
+/// The bytes of a cluster key.
+pub const CLUSTER_KEY_BYTES: usize = 32;
+
+/// The permissions by which others than the owner read or write a file.
+const OTHERS: u32 = 0o077;
+
+/// The longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// What changes when a file does.
+#[derive(PartialEq, Eq)]
+pub struct Stamp {
+    changed: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+/// The stamps of files; of one that is not there, none.
+pub fn stamps(paths: &[&PathBuf]) -> Vec<Option<Stamp>> {
+    let stamp =
+        |file: Metadata| Stamp { changed: file.modified().ok(), bytes: file.len(), inode: file.ino() };
+    paths.iter().map(|path| path.metadata().ok().map(stamp)).collect()
+}
+
+fn open(path: &Path) -> Result<File, TlsError> {
+    File::open(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> TlsError {
+    TlsError::Unreadable { path: path.display().to_string(), reason: error.to_string() }
+}
+
+fn malformed(path: &Path, wanted: &'static str) -> TlsError {
+    TlsError::Malformed { path: path.display().to_string(), wanted }
+}
+
+fn read(path: &Path, mut file: File) -> Result<Vec<u8>, TlsError> {
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file)
+        .take(FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+/// Reads a file that only its owner may read.
+fn read_secret(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let file = open(path)?;
+    let mode = file.metadata().map_err(|error| unreadable(path, &error))?.mode();
+    if mode & OTHERS != 0 {
+        return Err(TlsError::Exposed { path: path.display().to_string() });
+    }
+    read(path, file)
+}
+
+/// The certificates of a file, at least one.
+pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wanted = "certificate in PEM";
+    let bytes = read(path, open(path)?)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let certificates = certificates.map_err(|_| malformed(path, wanted))?;
+    if certificates.is_empty() { Err(malformed(path, wanted)) } else { Ok(certificates) }
+}
+
+/// The private key of a file.
+pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(&read_secret(path)?).map_err(|_| malformed(path, "private key in PEM"))
+}
+
+/// The authorities of a file.
+pub fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(path)? {
+        roots.add(certificate).map_err(unusable)?;
+    }
+    Ok(roots)
+}
+
+/// The key of a cluster.
+pub fn read_cluster_key(path: &Path) -> Result<[u8; CLUSTER_KEY_BYTES], TlsError> {
+    let bytes = read_secret(path)?;
+    parse_cluster_key(bytes.trim_ascii()).ok_or_else(|| malformed(path, "key of 64 hexadecimal digits"))
+}
+
+fn parse_cluster_key(digits: &[u8]) -> Option<[u8; CLUSTER_KEY_BYTES]> {
+    let mut key = [0; CLUSTER_KEY_BYTES];
+    if digits.len() != 2 * key.len() {
+        return None;
+    }
+    for (byte, digits) in key.iter_mut().zip(digits.chunks(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = (digit(digits[0])? << 4 | digit(digits[1])?) as u8;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_key_is_64_hexadecimal_digits() {
+        let key = parse_cluster_key(&b"0fA1".repeat(16)).expect("it is a key");
+        assert_eq!(key[..4], [0x0f, 0xa1, 0x0f, 0xa1]);
+        for wrong in [&b"0f"[..], &b"0g".repeat(32), &b"0f".repeat(33), b""] {
+            assert_eq!(parse_cluster_key(wrong), None);
+        }
+    }
+}

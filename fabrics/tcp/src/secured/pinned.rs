@@ -1,0 +1,207 @@
+//! Whom a process believes beyond what certificates say: whoever has its own cluster key; or whoever its
+//! authority has certified, at whatever address.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, SignatureScheme,
+};
+
+use super::files::CLUSTER_KEY_BYTES;
+use super::{Parts, TlsError, unusable};
+
+/// What is derived from a cluster key for this use, and for no other.
+const CONTEXT: &[u8] = b"farcall tcp+tls identity 1";
+
+/// In front of the 32 bytes of an Ed25519 private key, in its DER of PKCS 8 (RFC 8410).
+const PKCS8_FRONT: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// The identity of everybody in a cluster.
+#[derive(Debug)]
+pub struct ClusterIdentity {
+    shown: Arc<CertifiedKey>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClusterIdentity {
+    /// Derives it.
+    pub fn derive(key: &[u8; CLUSTER_KEY_BYTES], provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let mac_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+        let seed = ring::hmac::sign(&mac_key, CONTEXT);
+        let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from([PKCS8_FRONT, seed.as_ref()].concat()));
+        let signer = provider.key_provider.load_private_key(private).map_err(unusable)?;
+        let public = signer.public_key().ok_or_else(|| unusable("no public key"))?;
+        let public = CertificateDer::from(public.as_ref().to_vec());
+        Ok(Self {
+            shown: Arc::new(CertifiedKey::new(vec![public], signer)),
+            algorithms: provider.signature_verification_algorithms,
+        })
+    }
+
+    /// What both sides show, and believe.
+    pub fn parts(self) -> Parts {
+        let this = Arc::new(self);
+        Parts {
+            shows_as_client: Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&this.shown))),
+            shows_as_server: Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&this.shown))),
+            checks_servers: Arc::clone(&this) as Arc<dyn ServerCertVerifier>,
+            checks_clients: this,
+        }
+    }
+
+    /// A public key is no secret: how long the comparison takes tells nothing.
+    fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
+        if shown.as_ref() == self.shown.cert[0].as_ref() {
+            return Ok(());
+        }
+        Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+    }
+}
+
+fn only_tls13() -> Error {
+    Error::PeerIncompatible(PeerIncompatible::Tls13RequiredForQuic)
+}
+
+impl ServerCertVerifier for ClusterIdentity {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(shown).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(only_tls13())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, shown, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for ClusterIdentity {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(shown).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(only_tls13())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, shown, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Certificates of the authority, whatever address they name.
+#[derive(Debug)]
+pub struct WithoutNames(pub Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for WithoutNames {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // The name is looked at after everything else.
+        match self.0.verify_server_cert(shown, between, name, ocsp, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            outcome => outcome,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, shown, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, shown, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
