@@ -14,7 +14,7 @@ fn every_transport_is_known_by_the_name_of_its_parts() {
     for kind in TransportKind::every() {
         let parts = match kind {
             TransportKind::Pair { protocol, fabric, .. } => format!("{protocol:?}+{fabric:?}"),
-            TransportKind::Tcp => "tcp".to_owned(),
+            TransportKind::Tcp { secured, .. } => if secured { "tcp+tls" } else { "tcp" }.to_owned(),
             TransportKind::Library(library) => format!("{library:?}"),
         };
         assert_eq!(kind.name(), parts.to_lowercase());

@@ -225,6 +225,10 @@ impl Library for Mpi {
         self.transmit(to, message);
     }
 
+    fn send_behind(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        self.send(to, head, payload);
+    }
+
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let message = core::mem::replace(message, self.spares.take(0));
         self.transmit(to, message);

@@ -71,3 +71,33 @@ fn read_part(
     }
     inbound.take_in(&Arc::new(buffer), 0, end, &mut intake)
 }
+
+#[cfg(test)]
+mod tests {
+    use farcall_base::Random;
+
+    use super::*;
+    use crate::frame::{Front, PREAMBLE, put_whole};
+
+    #[test]
+    fn how_bytes_are_parted_says_nothing_whatever_they_are() {
+        let mut good = PREAMBLE.to_vec();
+        put_whole(&mut good, b"head", &[1; 300]);
+        good.extend_from_slice(Front::first(2, b"long", 500, 200).as_bytes());
+        good.extend_from_slice(&[2; 200]);
+        put_whole(&mut good, b"between", b"");
+        good.extend_from_slice(Front::next(2, 300).as_bytes());
+        good.extend_from_slice(&[3; 300]);
+        assert_eq!(read(&good, 7), read(&good, good.len()));
+        assert_eq!(read(&good, 7).0.len(), 3);
+        let mut random = Random::new(7);
+        for _ in 0..20_000 {
+            let mut bytes = [&[random.bits() as u8][..], &good].concat();
+            for _ in 0..1 + random.below(3) {
+                let place = random.index(bytes.len());
+                bytes[place] = random.bits() as u8;
+            }
+            fuzz_connection(&bytes);
+        }
+    }
+}

@@ -104,6 +104,8 @@ pub struct Outbound {
     /// Those that have none.
     waiting: VecDeque<Long>,
     begun: Option<Begun>,
+    /// Frames that nothing which is long may come after.
+    last: Vec<u8>,
     /// Bytes of payloads of long messages that have not left.
     long_bytes: usize,
     /// Whether the next piece is of the oldest.
@@ -119,6 +121,7 @@ impl Outbound {
             started: Vec::new(),
             waiting: VecDeque::new(),
             begun: None,
+            last: Vec::new(),
             long_bytes: 0,
             is_turn_of_oldest: false,
             piece_bytes,
@@ -131,7 +134,7 @@ impl Outbound {
 
     /// Bytes that have not left.
     pub fn queued_bytes(&self) -> usize {
-        self.short.len() - self.short_sent + self.long_bytes
+        self.short.len() - self.short_sent + self.long_bytes + self.last.len()
     }
 
     pub fn put_raw(&mut self, bytes: &[u8]) {
@@ -146,6 +149,14 @@ impl Outbound {
     #[inline]
     pub fn put_composed(&mut self, message: &[u8]) {
         put_composed(&mut self.short, message);
+    }
+
+    /// Queues a short message behind the long ones that wait.
+    pub fn put_behind(&mut self, head: &[u8], payload: &[u8]) {
+        if self.started.is_empty() {
+            return self.put_whole(head, payload);
+        }
+        put_whole(&mut self.last, head, payload);
     }
 
     pub fn put_long(&mut self, head: &[u8], total: usize, held: Held) {
@@ -310,6 +321,9 @@ impl Outbound {
             }
         }
         self.start_waiting();
+        if self.started.is_empty() {
+            self.short.append(&mut self.last);
+        }
     }
 
     #[inline]

@@ -307,6 +307,32 @@ fn short_messages_overtake_long_ones() {
 }
 
 #[test]
+fn the_last_word_overtakes_nothing() {
+    let mut server = Server::new(config());
+    let [mut from, mut to] = [(); 2].map(|()| Tcp::listen(config()).expect("a free port"));
+    let way = from.resolve(&to.address()).expect("its address");
+    from.send(way, b"hello", Outgoing::Slice(&[]));
+    for _ in 0..64 {
+        from.send(way, b"long", Outgoing::Shared(Payload::from(vec![1; 1 << 20])));
+    }
+    from.send_behind(way, b"last", Outgoing::Slice(b"good-bye"));
+    let mut heads = Vec::new();
+    server.until("all have come", |_| {
+        from.progress();
+        to.progress();
+        while let Some(arrival) = to.next_arrival() {
+            if arrival.head() == b"hello" {
+                to.answer_to(&arrival, &from.address(), false).expect("its sender is there");
+            }
+            heads.push(arrival.head().to_vec());
+            to.release(arrival);
+        }
+        heads.len() == 66
+    });
+    assert_eq!(heads.pop(), Some(b"last".to_vec()));
+}
+
+#[test]
 fn where_nobody_listens_the_kernel_says_so_at_once() {
     let place = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = farcall_tcp::address_of(place.expect("a free port"));

@@ -287,6 +287,10 @@ impl Library for Ucx {
         }
     }
 
+    fn send_behind(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        self.send(to, head, payload);
+    }
+
     #[inline]
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let Some(endpoint) = self.peers.endpoint(to) else { return message.clear() };

@@ -126,6 +126,14 @@ parameters! {
         strangers: u16 = "1024", Domain::integer(1, 32768, "connections"), Endpoint, "Most connections that have not asked for a session yet; beyond, the oldest makes room.";
         strangers_per_host: u16 = "256", Domain::integer(1, 32768, "connections"), Endpoint, "Most of them from one host: an IPv4 address, or an IPv6 network of 64 bits; beyond, its oldest makes room.";
     }
+    "TLS for `tcp+tls`: a cluster key, or certificates. Changed files hold for new connections."
+    tls: TlsSettings {
+        cluster_key: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the key that all processes of the cluster share: 64 hexadecimal digits, which its owner alone may read. auto takes none: certificates are used then.";
+        cert: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the certificate of this process, in PEM, and those between it and the authority.";
+        key: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the private key of that certificate, in PEM, which its owner alone may read.";
+        ca: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the authorities, in PEM, whose certificates are believed.";
+        check_address: bool = "true", Domain::boolean(), Endpoint, "Whether the certificate of one that is connected to must name the IP address where it is; false takes any certificate of tls.ca.";
+    }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
     verbs: VerbsSettings {
         device: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "RDMA device to use; auto takes the one that reaches the other ranks.";

@@ -13,7 +13,7 @@ use farcall_protocol::homa::HomaRules;
 use farcall_shm::ShmConfig;
 use farcall_shm::access::{Access, Allow, NoSuchRule, Trust};
 use farcall_shm::folder::Directory;
-use farcall_tcp::TcpConfig;
+use farcall_tcp::{TcpConfig, TlsConfig};
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_ucx::{Reach, UcxConfig};
 use farcall_udp::UdpConfig;
@@ -246,8 +246,29 @@ pub fn tcp_config(settings: &Settings, local: IpAddr, endpoint: u32) -> TcpConfi
         strangers_per_host: usize::from(tcp.strangers_per_host),
         queue_bytes_max: tcp.queue_bytes,
         piece_bytes: tcp.piece_bytes,
+        tls: None,
     }
 }
+
+/// How connections are secured, as far as the settings say it.
+pub fn tls_config(settings: &Settings) -> Result<TlsConfig, NoIdentity> {
+    let tls = &settings.tls;
+    match (&tls.cluster_key, &tls.cert, &tls.key, &tls.ca) {
+        (Some(key), None, None, None) => Ok(TlsConfig::ClusterKey { file: key.as_str().into() }),
+        (None, Some(cert), Some(key), Some(ca)) => Ok(TlsConfig::Certificates {
+            certificate: cert.as_str().into(),
+            key: key.as_str().into(),
+            authority: ca.as_str().into(),
+            check_address: tls.check_address,
+        }),
+        _ => Err(NoIdentity),
+    }
+}
+
+/// Neither a key nor certificates were given, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("set either tls.cluster_key, or tls.cert, tls.key and tls.ca")]
+pub struct NoIdentity;
 
 /// As for `basic_config`.
 pub fn tcp_library_config(settings: &Settings) -> LibraryConfig {

@@ -31,7 +31,11 @@ pub enum TransportKind {
         fabric: Fabric,
     },
     /// Messages over connections of the kernel's TCP.
-    Tcp,
+    #[non_exhaustive]
+    Tcp {
+        /// Whether TLS is between messages and connections.
+        secured: bool,
+    },
     /// Messages of a library made by others.
     Library(LibraryKind),
 }
@@ -122,13 +126,13 @@ impl TransportKind {
 
     /// Whether an endpoint is reached at an IP address and a port, which can be written down.
     pub(crate) fn has_places(self) -> bool {
-        matches!(self, Self::Pair { fabric: Fabric::Udp, .. } | Self::Tcp)
+        matches!(self, Self::Pair { fabric: Fabric::Udp, .. } | Self::Tcp { .. })
     }
 
     /// Where an endpoint at that IP address and port is reached.
     pub(crate) fn address_of_place(self, place: SocketAddr) -> Option<Address> {
         match self {
-            Self::Tcp => Some(farcall_tcp::address_of(place)),
+            Self::Tcp { .. } => Some(farcall_tcp::address_of(place)),
             Self::Pair { fabric: Fabric::Udp, .. } => Some(farcall_udp::address_of(place)),
             Self::Pair { .. } | Self::Library(_) => None,
         }

@@ -11,7 +11,7 @@ use farcall_mpi::Mpi;
 use farcall_ofi::datagram::OfiDatagram;
 use farcall_ofi::messages::Ofi;
 use farcall_shm::ShmLanes;
-use farcall_tcp::Tcp;
+use farcall_tcp::{Tcp, TcpConfig};
 use farcall_transport::Presence;
 use farcall_ucx::Ucx;
 use farcall_udp::UdpDriver;
@@ -21,8 +21,8 @@ use super::build::Build::{OnMachine, OnSimulatedHost};
 use super::build::{Build, Builder};
 use super::config::{
     mpi_config, mpi_library_config, ofi_config, ofi_datagram_config, ofi_library_config, shm_config,
-    tcp_config, tcp_library_config, ucx_config, ucx_library_config, udp_config, verbs_datagram_config,
-    verbs_lane_config,
+    tcp_config, tcp_library_config, tls_config, ucx_config, ucx_library_config, udp_config,
+    verbs_datagram_config, verbs_lane_config,
 };
 use super::{Fabric, LibraryKind, Protocol, TransportKind};
 use crate::bootstrap::random_incarnation;
@@ -78,10 +78,21 @@ transports! {
         HOMA_UDP = pair(HOMA, Fabric::Udp), "homa+udp",
             "packets granted to the shortest messages first, over the kernel's UDP sockets",
             None, OnMachine(|builder, local| builder.homa(udp(builder, local)?, None));
-        TCP = TransportKind::Tcp, "tcp",
+        TCP = TransportKind::Tcp { secured: false }, "tcp",
             "messages over connections of the kernel's TCP",
             None, OnMachine(|builder, local| {
                 let tcp = Tcp::listen(tcp_config(builder.settings, local, builder.identity.endpoint))?;
+                builder.library(tcp, &tcp_library_config(builder.settings))
+            });
+    }
+    /// All that need a key or certificates: see the parameters of `tls`.
+    SECURED {
+        TCP_TLS = TransportKind::Tcp { secured: true }, "tcp+tls",
+            "messages over connections of the kernel's TCP, encrypted; needs a key or certificates (tls.*)",
+            Some(tls_presence), OnMachine(|builder, local| {
+                let tcp = tcp_config(builder.settings, local, builder.identity.endpoint);
+                let tls = Some(tls_config(builder.settings)?);
+                let tcp = Tcp::listen(TcpConfig { tls, ..tcp })?;
                 builder.library(tcp, &tcp_library_config(builder.settings))
             });
     }
@@ -165,6 +176,11 @@ fn verbs(builder: &Builder<'_>, local: IpAddr) -> Opened<VerbsDatagram> {
 
 fn ofi(builder: &Builder<'_>, local: IpAddr) -> Opened<OfiDatagram> {
     Ok(OfiDatagram::open(&ofi_datagram_config(builder.settings, local))?)
+}
+
+/// It is built in; what it needs is the user's to give.
+fn tls_presence() -> Presence {
+    Presence::Here { found: "TLS 1.3, by rustls".to_owned() }
 }
 
 fn ofi_presence() -> Presence {

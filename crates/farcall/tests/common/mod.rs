@@ -29,7 +29,9 @@ pub fn transports() -> impl Iterator<Item = TransportKind> {
     let asked = std::env::var("FARCALL_TEST_TRANSPORTS").ok();
     let asked: Option<Vec<TransportKind>> =
         asked.map(|names| names.split(',').map(|name| name.parse().expect("a transport")).collect());
-    let all = move || TransportKind::every().filter(|kind| !kind.is_simulated()).collect();
+    // Those that need a key have tests of their own.
+    let is_wanted = |kind: &_| !TransportKind::is_simulated(*kind) && !TransportKind::SECURED.contains(kind);
+    let all = move || TransportKind::every().filter(is_wanted).collect();
     asked.unwrap_or_else(all).into_iter().filter(|kind| match kind.presence() {
         Some(Presence::Absent { why }) => {
             println!("over {kind}: unsupported: {why}");

@@ -124,6 +124,10 @@ impl Library for Counter {
         }
     }
 
+    fn send_behind(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        self.send(to, head, payload);
+    }
+
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let (head, payload) = split_composed(message).expect("it was composed");
         self.send(to, head, Outgoing::Slice(payload));

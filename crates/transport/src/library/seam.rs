@@ -108,6 +108,10 @@ pub trait Library: Send {
     /// dropped and the destination is reported as lost.
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
 
+    /// Sends a message behind all that was sent to its destination before, also where short messages may
+    /// overtake long ones: the last word of a session.
+    fn send_behind(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
+
     /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps a short one that
     /// was used before. A library that can send from memory which is given to it takes the message itself
     /// instead of a copy.

@@ -52,9 +52,13 @@ impl<L: Library> LibraryTransport<L> {
                 continue;
             }
             let head = self.head.as_bytes();
-            let is_open = is_open(head);
-            let payload = if is_open { self.address.as_bytes() } else { &[] };
-            self.library.send(Destination(to.0), head, Outgoing::Slice(payload));
+            let opcode = Header::parse(head).map(|header| header.opcode);
+            let payload = if opcode == Ok(Opcode::Open) { self.address.as_bytes() } else { &[] };
+            let (to, payload) = (Destination(to.0), Outgoing::Slice(payload));
+            match opcode {
+                Ok(Opcode::Close) => self.library.send_behind(to, head, payload),
+                _ => self.library.send(to, head, payload),
+            }
         }
     }
 
@@ -176,8 +180,4 @@ impl<L: Library> LibraryTransport<L> {
             used
         });
     }
-}
-
-fn is_open(head: &[u8]) -> bool {
-    Header::parse(head).is_ok_and(|header| header.opcode == Opcode::Open)
 }

@@ -78,6 +78,10 @@ impl Library for Ofi {
         self.frame = frame;
     }
 
+    fn send_behind(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        self.send(to, head, payload);
+    }
+
     #[inline]
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let (head, payload) = split_composed(message).expect("it was composed");
