@@ -188,10 +188,10 @@ impl Node {
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
         let label = self.label(&directions.key());
-        let (ranks, local) = (self.size(), site.local());
-        let builder = Builder { identity, settings, ranks, clock: &clock, label: &label, local, seed };
+        let ranks = self.size();
+        let builder = Builder { identity, settings, ranks, clock: &clock, label: &label, site, seed };
         let transport = builder
-            .build(kind, &site)
+            .build(kind)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);

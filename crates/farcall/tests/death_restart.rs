@@ -18,7 +18,7 @@ const SECOND_LIFE: u64 = 1 << 32;
 const CALLS: u64 = 1000;
 
 /// Calls the second life, and sees that the handle of the first stays dead.
-fn call_second_life(cluster: &Cluster, first: Peer) {
+fn call_second_life(cluster: &Cluster, first: Peer, reason: DownReason) {
     let second = cluster.meet();
     assert_ne!(first, second);
     for number in SECOND_LIFE..SECOND_LIFE + CALLS {
@@ -26,7 +26,7 @@ fn call_second_life(cluster: &Cluster, first: Peer) {
         assert_eq!(answer.expect("an answer")[..], number.to_le_bytes());
     }
     let to_first = cluster.endpoint.call(first, ECHO, b"").wait().map(drop);
-    assert_eq!(to_first, Err(CallError::PeerDown(DownReason::Dead)), "the handle stays dead");
+    assert_eq!(to_first, Err(CallError::PeerDown(reason)), "the handle stays dead");
 }
 
 /// The process that ran each request, after a check that none ran twice.
@@ -59,7 +59,7 @@ fn a_restarted_server_gets_no_request_of_its_former_life() {
             second = Some(cluster.start("server"));
         });
         assert_eq!((end.peer, end.reason), (first_peer, DownReason::Dead));
-        call_second_life(&cluster, first_peer);
+        call_second_life(&cluster, first_peer, DownReason::Dead);
 
         let second_process = second.expect("it was started").process();
         let runs = runs(&cluster);
@@ -82,14 +82,15 @@ fn a_stopped_peer_is_reported_and_its_session_stays_dead_when_it_goes_on() {
     let limit = Duration::from_secs(3);
     let notices = |kind: &TransportKind| !kind.name().ends_with("+shm") && !kind.name().starts_with("ring+");
     for kind in transports_without_launcher().filter(notices) {
-        let cluster = Cluster::new(name, kind, &["endpoint.peer_timeout=3s"]);
+        let settings = ["endpoint.peer_timeout=1s", "endpoint.poll_timeout=3s"];
+        let cluster = Cluster::new(name, kind, &settings);
         let server = cluster.start("server");
         let first_peer = cluster.meet();
         let end = talk_until_death(&cluster.endpoint, first_peer, 0, CALLS, || server.signal(Signal::STOP));
-        assert_eq!((end.peer, end.reason), (first_peer, DownReason::Dead));
+        assert_eq!((end.peer, end.reason), (first_peer, DownReason::NotPolled));
         assert!(end.after < limit + Duration::from_secs(9), "reported after {:?}", end.after);
         server.signal(Signal::CONT);
-        call_second_life(&cluster, first_peer);
+        call_second_life(&cluster, first_peer, DownReason::NotPolled);
 
         let late = cluster.endpoint.calls_in_flight();
         cluster.endpoint.poll(|_, event| panic!("{event:?} of the dead session"));

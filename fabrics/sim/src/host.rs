@@ -71,6 +71,12 @@ impl Host {
         SimLanes::new(self.clone())
     }
 
+    /// Whether the host of that number is up, in that life of it, and what is sent again until it arrives
+    /// would come through to it and back. A paused host is up.
+    pub fn finds_alive(&self, number: u32, incarnation: u32) -> bool {
+        self.fabric.lock().finds_alive(self.number, number, incarnation)
+    }
+
     /// The descriptor that becomes readable when something arrives.
     ///
     /// # Panics

@@ -55,7 +55,7 @@ pub struct Pair {
 pub fn death(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
     match transport {
         TransportKind::RING_SIM => restart(scenario, pair.peer, at),
-        _ => restart(scenario, pair.peer, at) || silence(scenario, transport, pair, at),
+        _ => restart(scenario, pair.peer, at) || silence_of_process(scenario, transport, pair, at),
     }
 }
 
@@ -87,11 +87,26 @@ fn standstill(scenario: &Scenario, host: u32, span: Span) -> Duration {
 
 /// Whether it is excused that an observer reports at `at` that it does not hear its peer.
 pub fn silence(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
+    silence_by(scenario, transport, pair, at, |_| true)
+}
+
+/// The same of its peer's process: it answers for a peer that stands still.
+fn silence_of_process(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
+    silence_by(scenario, transport, pair, at, |kind| !matches!(kind, TroubleKind::Pause(_)))
+}
+
+fn silence_by(
+    scenario: &Scenario,
+    transport: TransportKind,
+    pair: Pair,
+    at: Instant,
+    silences: impl Fn(&TroubleKind) -> bool,
+) -> bool {
     let Pair { observer, peer } = pair;
     let timeout = scenario.tuning.peer_timeout;
     let window = silence_window(scenario, observer, at);
     let troubles = scenario.faults.troubles.iter();
-    let relevant = troubles.filter(|trouble| trouble.kind.parts(observer, peer));
+    let relevant = troubles.filter(|trouble| silences(&trouble.kind) && trouble.kind.parts(observer, peer));
     let trouble: Duration = relevant.map(|trouble| window.overlap(trouble)).sum();
     trouble >= timeout / 2 || chance_of_silence(scenario, transport) > SILENCE_BY_CHANCE_MAX
 }
@@ -123,8 +138,8 @@ pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Dur
             let crosses = |a: u32, b: u32| from.contains(&a) && to.contains(&b);
             !of_lanes && (crosses(peer, observer) || !one_way && crosses(observer, peer))
         }
-        TroubleKind::Pause(hosts) => !of_lanes && hosts.contains(&peer),
-        TroubleKind::Slow { .. } | TroubleKind::Loss { .. } => false,
+        // Who stands still is late, and calls wait.
+        TroubleKind::Pause(_) | TroubleKind::Slow { .. } | TroubleKind::Loss { .. } => false,
     };
     let troubles = scenario.faults.troubles.iter().filter(mute);
     troubles.map(|trouble| span.overlap(trouble)).max().unwrap_or_default()

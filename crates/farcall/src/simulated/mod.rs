@@ -8,6 +8,7 @@
 //! The same seed gives the same run, packet by packet.
 
 mod charge;
+mod life;
 mod tasks;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use farcall_sim::{
     Action, Fabric, Host, HostUsage, NicUsage, Outcome, PacketFaults, PerByte, Picos, Placement, PortUsage,
     Profile, ProfileError, Program, Schedule, ScheduleError, Scheduled, Totals, profile,
 };
+pub(crate) use life::SimulatedWatch;
 pub use tasks::Tasks;
 
 use crate::Node;

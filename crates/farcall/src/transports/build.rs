@@ -2,6 +2,7 @@
 
 use core::error::Error;
 use core::net::IpAddr;
+use std::io;
 use std::sync::Once;
 
 use farcall_base::{Entropy, Identity};
@@ -22,7 +23,7 @@ use super::config::{basic_config, fault_config, homa_config, homa_rules, lane_de
 use crate::bootstrap::random;
 use crate::life::Watch;
 use crate::parameters::Settings;
-use crate::simulated::ChargedTransport;
+use crate::simulated::{ChargedTransport, SimulatedWatch};
 
 /// Where an endpoint is to be.
 pub enum Site<'a> {
@@ -33,12 +34,12 @@ pub enum Site<'a> {
 }
 
 impl Site<'_> {
-    /// The address of this machine; `None` on a simulated fabric.
-    pub fn local(&self) -> Option<IpAddr> {
-        match self {
-            Self::Machine(local) => Some(*local),
-            Self::Simulated(_) => None,
-        }
+    /// What answers for an endpoint here while it is not polled.
+    fn watch(&self) -> io::Result<Box<dyn LifeWatch>> {
+        Ok(match self {
+            Self::Machine(local) => Box::new(Watch::at(*local)?),
+            Self::Simulated(host) => Box::new(SimulatedWatch::new(Host::clone(host))),
+        })
     }
 
     /// From which an endpoint draws what peers must not foretell: the system's random source. On a simulated
@@ -67,9 +68,8 @@ pub struct Builder<'a> {
     pub clock: &'a Clock,
     /// Under which name it counts.
     pub label: &'a str,
-    /// The address of this machine at which the process answers for endpoints that are not polled; `None` on
-    /// a simulated fabric.
-    pub local: Option<IpAddr>,
+    /// Where the endpoint is to be.
+    pub site: Site<'a>,
     /// From which transports draw what peers must not foretell: see [`Site::seed`].
     pub seed: [u8; 32],
 }
@@ -98,8 +98,8 @@ fn warn_of_strangers(kind: TransportKind) {
 
 impl Builder<'_> {
     /// Builds the transport of this kind.
-    pub fn build(&self, kind: TransportKind, site: &Site<'_>) -> Built {
-        match (&kind.row().build, site) {
+    pub fn build(&self, kind: TransportKind) -> Built {
+        match (&kind.row().build, &self.site) {
             (Build::OnMachine(build), Site::Machine(local)) => {
                 if matches!(kind, TransportKind::Library(_)) && !local.is_loopback() {
                     warn_of_strangers(kind);
@@ -131,21 +131,18 @@ impl Builder<'_> {
         }
     }
 
-    /// What answers for the endpoint while it is not polled.
+    /// What answers for the endpoint while it is not polled; `None` when the system refuses a port.
     fn watch(&self) -> Option<Box<dyn LifeWatch>> {
         static SAID: Once = Once::new();
-        match Watch::at(self.local?) {
-            Ok(watch) => Some(Box::new(watch)),
-            Err(error) => {
-                SAID.call_once(|| {
-                    eprintln!(
-                        "farcall: no port to answer at for endpoints that are not polled ({error}): their peers take \
-                         silence of endpoint.peer_timeout for death"
-                    );
-                });
-                None
-            }
-        }
+        let refused = |error: &io::Error| {
+            SAID.call_once(|| {
+                eprintln!(
+                    "farcall: no port to answer at for endpoints that are not polled ({error}): their peers take \
+                     silence of endpoint.peer_timeout for death"
+                );
+            });
+        };
+        self.site.watch().inspect_err(refused).ok()
     }
 
     pub(super) fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig) -> Built {

@@ -81,7 +81,10 @@ impl<L: Library> LibraryTransport<L> {
                     }
                     let reason = self.reason_of(id, reason);
                     if let Some(mut channel) = self.take_channel(id) {
-                        if matches!(reason, DownReason::Dead | DownReason::Unreachable) {
+                        if matches!(
+                            reason,
+                            DownReason::Dead | DownReason::NotPolled | DownReason::Unreachable
+                        ) {
                             self.library.presume_dead(channel.to);
                         }
                         self.matcher.end_session(

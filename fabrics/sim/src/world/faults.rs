@@ -55,6 +55,13 @@ impl World {
         }
     }
 
+    /// Whether `from` would find `to` up, in that life of it.
+    pub fn finds_alive(&self, from: u32, to: u32, incarnation: u32) -> bool {
+        let state = self.hosts.get(to as usize);
+        let is_up = state.is_some_and(|host| host.up && host.incarnation == incarnation);
+        is_up && !self.cuts.separate(from, to) && !self.cuts.separate(to, from)
+    }
+
     fn partition(&mut self, from: &[u32], to: &[u32], one_way: bool) {
         for (from, to) in from.iter().flat_map(|from| to.iter().map(move |to| (*from, *to))) {
             self.cuts.cut(from, to);
