@@ -8,8 +8,8 @@ use std::time::{Duration, Instant as WallTime};
 use farcall_base::Address;
 use farcall_transport::{Outgoing, Spares, split_composed};
 
-use crate::config::TcpConfig;
-use crate::counters::TcpCounters;
+use crate::config::{TcpConfig, TcpCounters};
+
 use crate::frame::{FrameFault, PIECE_BYTES_MAX, PREAMBLE, WHOLE_BYTES_MAX, WHOLE_PAYLOAD_BYTES_MAX};
 use crate::inbound::{Inbound, Intake};
 use crate::outbound::{Flushed, Held, Outbound};
@@ -194,7 +194,6 @@ impl Connection {
         let _ = rustix::net::shutdown(self.stream.file(), rustix::net::Shutdown::Write);
     }
 
-    #[cold]
     fn prove(&mut self) -> Result<(), Broken> {
         self.is_proven = true;
         if self.stream.is_own_peer() {

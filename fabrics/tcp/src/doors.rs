@@ -16,7 +16,6 @@ const ACCEPTS_PER_POLL: usize = 32;
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 impl Tcp {
-    #[cold]
     pub(crate) fn accept_all(&mut self) -> usize {
         for count in 0..ACCEPTS_PER_POLL {
             match accept(&self.listener, self.config.peer_timeout) {
@@ -71,7 +70,6 @@ impl Tcp {
     }
 
     /// Looks at times that may be over.
-    #[cold]
     pub(crate) fn keep_up(&mut self) {
         let now = WallTime::now();
         while let Some(number) = self.strangers.take_expired(now) {

@@ -12,9 +12,9 @@ use farcall_driver::CounterFile;
 use farcall_transport::Spares;
 
 use crate::arrival::TcpArrival;
-use crate::config::TcpConfig;
+use crate::config::{TcpConfig, TcpCounters};
 use crate::connection::{Connection, Origin};
-use crate::counters::TcpCounters;
+
 use crate::poller::Poller;
 use crate::reading::new_buffer;
 use crate::secured::Secured;

@@ -15,8 +15,8 @@ const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 /// What came of a connection: the messages, and why it ended if it did.
 type Read = (Vec<(Vec<u8>, Vec<u8>)>, Option<FrameFault>);
 
-/// Reads bytes behind a preamble at once, and again in parts, some of which are read to where they belong: the
-/// messages are the same, and within the limits.
+/// Reads bytes at once, and again in parts, some of which are read to where they belong: the messages are the
+/// same, and within the limits.
 #[doc(hidden)]
 pub fn fuzz_connection(bytes: &[u8]) {
     let Some((&step, stream)) = bytes.split_first() else { return };

@@ -54,6 +54,11 @@ impl Inbound {
         &self.fragment
     }
 
+    /// Whether more of a piece is to come.
+    pub fn is_in_a_piece(&self) -> bool {
+        self.piece.is_some()
+    }
+
     /// Memory for the next bytes of a piece that is being received: they can be read where they belong.
     pub fn place(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
         let piece = self.piece?;

@@ -73,7 +73,6 @@ impl Tcp {
     }
 
     /// A connection cannot go on.
-    #[cold]
     pub(crate) fn lose(&mut self, number: u32, why: &Broken) {
         match why {
             Broken::Frame(_) => self.counters.malformed.increment(),
@@ -94,7 +93,10 @@ impl Tcp {
         self.hot.retain(|&hot| hot != number);
         match (&connection.origin, connection.phase) {
             (Origin::Stranger, _) => self.strangers.remove(number),
-            (_, Phase::Ending { .. }) => self.ending.retain(|&ending| ending != number),
+            (_, Phase::Ending { .. }) => {
+                self.counters.connections_ended.increment();
+                self.ending.retain(|&ending| ending != number);
+            }
             (_, Phase::Open) => {
                 connection.phase = Phase::Lost;
                 connection.outbound = Outbound::new(0);

@@ -17,7 +17,6 @@ mod address;
 mod arrival;
 mod config;
 mod connection;
-mod counters;
 mod doors;
 mod endpoint;
 mod frame;
@@ -35,8 +34,8 @@ mod strangers;
 
 pub use address::address_of;
 pub use arrival::TcpArrival;
-pub use config::TcpConfig;
-pub use counters::TcpCounters;
+pub use config::{TcpConfig, TcpCounters};
+
 pub use endpoint::Tcp;
 pub use fuzz::fuzz_connection;
 pub use secured::{TlsConfig, TlsError};

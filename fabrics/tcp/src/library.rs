@@ -65,7 +65,7 @@ impl Library for Tcp {
         &mut self,
         arrival: &TcpArrival,
         _address: &Address,
-        _anew: bool,
+        _renewed: bool,
     ) -> Result<Destination, AddressError> {
         let gone = AddressError::OutOfReach { why: "the connection it came by is over" };
         let connection = self.connections.get_mut(arrival.from).ok_or(gone)?;

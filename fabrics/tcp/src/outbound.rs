@@ -302,7 +302,7 @@ impl Outbound {
         self.drop_finished(spares);
     }
 
-    /// Lets go of the long messages that have left.
+    /// Drops the long messages that have left.
     fn drop_finished(&mut self, spares: &mut Spares) {
         let mut place = 0;
         while let Some(long) = self.started.get(place) {

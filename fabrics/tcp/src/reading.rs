@@ -46,6 +46,7 @@ impl Tcp {
             spares: &mut self.spares,
             arrivals: if is_stranger { &mut first } else { &mut self.arrivals },
         };
+        let in_place = connection.inbound.is_in_a_piece();
         let found = connection.receive(&mut self.buffer, &mut intake);
         if let Some(introduction) = first.pop_front() {
             self.arrivals.push_back(introduction);
@@ -57,6 +58,7 @@ impl Tcp {
             Ok(Found::Nothing) => return false,
             Ok(Found::Something(bytes)) => {
                 self.counters.receive_calls.increment();
+                self.counters.reads_in_place.add(u64::from(in_place && self.secured.is_none()));
                 self.counters.bytes_received.add(bytes as u64);
                 if !is_stranger {
                     self.heat(number);
@@ -73,7 +75,6 @@ impl Tcp {
     }
 
     /// Of a connection that was given up only the end matters.
-    #[cold]
     pub(crate) fn read_and_drop(&mut self, number: u32) -> bool {
         let Some(connection) = self.connections.get_mut(number) else { return false };
         let bytes = Arc::get_mut(&mut self.buffer).expect("it was replaced if somebody reads it");
@@ -124,7 +125,6 @@ impl Tcp {
     }
 
     /// Goes on to read those that have introduced themselves.
-    #[cold]
     pub(crate) fn resume_all(&mut self) {
         for number in core::mem::take(&mut self.to_resume) {
             if Arc::get_mut(&mut self.buffer).is_none() {
@@ -153,7 +153,6 @@ pub fn new_buffer() -> Arc<Vec<u8>> {
 }
 
 /// Takes a buffer that no arrival is in; the present one comes back to use when those in it are released.
-#[cold]
 fn replace_buffer(buffer: &mut Arc<Vec<u8>>, lent: &mut Vec<Arc<Vec<u8>>>) {
     let free = lent.iter_mut().position(|lent| Arc::get_mut(lent).is_some());
     let next = free.map_or_else(new_buffer, |place| lent.swap_remove(place));

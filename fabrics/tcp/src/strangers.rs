@@ -61,7 +61,8 @@ impl Strangers {
 
     /// One whose time is over.
     pub fn take_expired(&mut self, now: WallTime) -> Option<u32> {
-        self.list.pop_front_if(|stranger| stranger.until <= now).map(|stranger| stranger.number)
+        let is_expired = self.list.front().is_some_and(|stranger| stranger.until <= now);
+        if is_expired { self.take_oldest() } else { None }
     }
 
     /// It has introduced itself, or is gone.

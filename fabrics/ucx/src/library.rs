@@ -261,7 +261,7 @@ impl Library for Ucx {
 
     /// UCX pairs endpoints of two workers. When a peer closes one by force, as it does when it gives up its
     /// session, the endpoint here fails that was paired with it, whatever uses it meanwhile.
-    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+    fn resolve_again(&mut self, to: &Address) -> Result<Destination, AddressError> {
         self.peers.supersede(to);
         self.resolve(to)
     }

@@ -97,7 +97,8 @@ pub struct LibraryTransport<L: Library> {
     destinations: Vec<Destination>,
     /// Whether a session has ended since.
     any_ended: bool,
-    /// Sessions that ended for a reason that has words, such as that their waiting calls were over its limits.
+    /// Sessions that ended for a reason that has words, such as that their waiting calls were over the
+    /// limits.
     excesses: Vec<(ProtocolSession, String)>,
     matcher: Matcher,
     /// As a pointer, because it is taken out and put back for each message of it where few are expected at a

@@ -106,7 +106,7 @@ impl Library for Counter {
     }
 
     /// Each is another way to the same mailbox.
-    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+    fn resolve_again(&mut self, to: &Address) -> Result<Destination, AddressError> {
         let Destination(to) = self.resolve(to)?;
         self.renewals += 1;
         Ok(self.note(Destination(to + (self.renewals << u8::BITS))))

@@ -78,20 +78,20 @@ pub trait Library: Send {
 
     /// The number to send to for an address from now on, because what led there may be over for the other
     /// side: a new one wherever the end of the former would be the end of both.
-    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+    fn resolve_again(&mut self, to: &Address) -> Result<Destination, AddressError> {
         self.resolve(to)
     }
 
-    /// The number by which to answer a message whose sender says that it is reached at `address`; `anew` as
-    /// for [`Library::resolve_anew`]. A library whose connections lead both ways answers over the one that
-    /// the message came by, and until this was asked knows nothing of who opened that.
+    /// The number by which to answer a message whose sender says that it is reached at `address`; a `renewed`
+    /// one as for [`Library::resolve_again`]. A library whose connections lead both ways answers over the one
+    /// that the message came by, and until it is asked knows nothing of the peer that opened that.
     fn answer_to(
         &mut self,
         _arrival: &Self::Arrival,
         address: &Address,
-        anew: bool,
+        renewed: bool,
     ) -> Result<Destination, AddressError> {
-        if anew { self.resolve_anew(address) } else { self.resolve(address) }
+        if renewed { self.resolve_again(address) } else { self.resolve(address) }
     }
 
     /// Whether what comes over a destination is sent by the one who is reached at `address`, as far as the

@@ -39,7 +39,7 @@ impl Library for Ofi {
     }
 
     /// What comes from the peer's former session is nobody's; it may have given it up.
-    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+    fn resolve_again(&mut self, to: &Address) -> Result<Destination, AddressError> {
         let to = self.resolve(to)?;
         if let Some(number) = self.peers.number(to) {
             self.fetches.disown(number);
