@@ -35,7 +35,6 @@ mod strangers;
 pub use address::address_of;
 pub use arrival::TcpArrival;
 pub use config::{TcpConfig, TcpCounters};
-
 pub use endpoint::Tcp;
 pub use fuzz::fuzz_connection;
 pub use secured::{TlsConfig, TlsError};
