@@ -159,7 +159,11 @@ impl Library for Tcp {
         if self.arrivals.len() < ARRIVALS_MAX {
             let any_hot = self.read_hot();
             self.polls_since_look += 1;
-            let patience = if any_hot { HOT_POLLS_MAX } else { 1 };
+            let patience = match any_hot {
+                _ if self.connections.len() == self.hot.len() => POLLS_PER_LOOK,
+                true => HOT_POLLS_MAX,
+                false => 1,
+            };
             if self.polls_since_look >= patience {
                 self.polls_since_look = 0;
                 done += self.look();
@@ -248,7 +252,10 @@ impl Library for Tcp {
         self.polls_since_look = POLLS_PER_LOOK;
     }
 
-    fn finish_wait(&mut self) {}
+    /// What ended the sleep is perhaps no hot connection.
+    fn finish_wait(&mut self) {
+        self.polls_since_look = POLLS_PER_LOOK;
+    }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         vec![self.poller.descriptor()]
