@@ -10,6 +10,7 @@
 
 mod descriptors;
 mod memory;
+mod process;
 mod seam;
 mod telemetry;
 mod testing;
@@ -19,6 +20,7 @@ pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,
     LoanError, LoanHome, LoanMemory, Returns, copy_to_hot, prefetch_lines,
 };
+pub use process::ProcessMark;
 pub use seam::{
     Datagram, DatagramLimits, Destination, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,
     LaneLimits, LaneReceiver, LaneSender, Packet, Peers, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,

@@ -7,6 +7,7 @@ use farcall_base::{Address, AddressError, NO_RANK};
 
 use crate::bootstrap::{Directory, PublishError, ResolveError, Server};
 use crate::names::{Names, NamesBook};
+use crate::transports::TransportKind;
 
 /// Why there is no session to a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +26,8 @@ pub struct Directions {
     pub directory: Arc<Directory>,
     /// Where names are registered and looked up.
     pub names: Arc<NamesBook>,
-    /// The name of its transport.
-    pub transport: &'static str,
+    /// Its transport.
+    pub kind: TransportKind,
     /// Its number within its process.
     pub endpoint: u32,
     /// The time that a peer may take to publish its endpoint.
@@ -52,17 +53,17 @@ impl Directions {
 
     /// The address of an endpoint, and the incarnation of its process; waits for it at most `within`.
     pub fn find(&self, rank: u32, endpoint: u32, within: Duration) -> Result<(Address, u64), ResolveError> {
-        self.directory.resolve(rank, &key_of(self.transport, endpoint), within)
+        self.directory.resolve(rank, &key_of(self.transport(), endpoint), within)
     }
 
     /// The endpoint's name in the directory and in the counters.
     pub fn key(&self) -> String {
-        key_of(self.transport, self.endpoint)
+        key_of(self.transport(), self.endpoint)
     }
 
-    /// The name of the endpoint's transport.
+    /// The name under which the endpoint's transport is known to others.
     pub fn transport(&self) -> &'static str {
-        self.transport
+        self.kind.known_as()
     }
 
     /// Where names are registered and looked up.

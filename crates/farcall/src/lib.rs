@@ -41,7 +41,8 @@ pub use farcall_driver::{
 pub use farcall_shm::access::{Access as HostAccess, NoSuchRule};
 pub use farcall_transport::trace;
 pub use farcall_transport::{
-    CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
+    CallRefused, DownReason, Holdings, NotTaken, Outgoing, Payload, SendRefused, Service, Tag, Taken,
+    TransportLimits,
 };
 pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use names::{
@@ -49,7 +50,9 @@ pub use names::{
     TargetError, WatchError, WrittenDown, WrittenDownError,
 };
 pub use node::{EndpointError, Node, NodeError};
-pub use transports::{Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, host_access};
+pub use transports::{
+    Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, host_access,
+};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

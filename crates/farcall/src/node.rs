@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use farcall_base::Identity;
+use farcall_base::{Identity, SessionNumbers};
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_sim::Host;
@@ -155,6 +155,8 @@ impl Node {
     }
 
     /// A new endpoint over the transport of that name, such as `ring+shm`, and known to the other ranks.
+    /// `auto` is the best that both ends of each session have, and a list such as `ring+shm,basic+udp` the
+    /// first.
     pub fn endpoint(&self, transport: &str) -> Result<Endpoint, EndpointError> {
         self.endpoint_with(transport.parse()?, &self.settings)
     }
@@ -175,7 +177,7 @@ impl Node {
         let directions = Directions {
             directory: Arc::clone(directory),
             names: Arc::clone(&self.names),
-            transport: kind.name(),
+            kind,
             endpoint,
             within,
             lease: settings.names.lease,
@@ -188,8 +190,16 @@ impl Node {
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
         let label = self.label(&directions.key());
-        let ranks = self.size();
-        let builder = Builder { identity, settings, ranks, clock: &clock, label: &label, site, seed };
+        let builder = Builder {
+            identity,
+            settings,
+            ranks: self.size(),
+            clock: &clock,
+            label: &label,
+            site,
+            seed,
+            numbers: SessionNumbers::ALL,
+        };
         let transport = builder
             .build(kind)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;

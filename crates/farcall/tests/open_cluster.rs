@@ -171,7 +171,7 @@ fn no_call_is_lost_without_an_error_and_none_runs_twice() {
     let seconds = number_from("FARCALL_TEST_SECONDS", 4);
     let clients = number_from("FARCALL_TEST_CLIENTS", 20) as usize;
     let seed = number_from("FARCALL_TEST_SEED", u64::from(std::process::id()));
-    for transport in ["ring+shm", "basic+udp"] {
+    for transport in ["ring+shm", "basic+udp", "auto"] {
         println!("over {transport}, FARCALL_TEST_SEED={seed}");
         let folder =
             std::env::temp_dir().join(format!("farcall-open-cluster-{}-{transport}", std::process::id()));

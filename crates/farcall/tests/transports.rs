@@ -16,6 +16,7 @@ fn every_transport_is_known_by_the_name_of_its_parts() {
             TransportKind::Pair { protocol, fabric, .. } => format!("{protocol:?}+{fabric:?}"),
             TransportKind::Tcp { secured, .. } => if secured { "tcp+tls" } else { "tcp" }.to_owned(),
             TransportKind::Library(library) => format!("{library:?}"),
+            TransportKind::Auto | TransportKind::Listed(_) => format!("{kind:?}"),
         };
         assert_eq!(kind.name(), parts.to_lowercase());
         assert_eq!(kind.to_string(), kind.name());
@@ -29,7 +30,7 @@ fn every_transport_is_known_by_the_name_of_its_parts() {
 #[test]
 fn what_needs_nothing_but_the_machine_connects_everywhere() {
     for kind in TransportKind::every() {
-        let everywhere = TransportKind::ALL.contains(&kind);
+        let everywhere = [TransportKind::ALL, TransportKind::SEVERAL].concat().contains(&kind);
         assert_eq!(everywhere, kind.presence().is_none() && !kind.is_simulated(), "{kind}");
         let simulated = matches!(kind, TransportKind::Pair { fabric: Fabric::Sim, .. });
         assert_eq!(TransportKind::SIMULATED.contains(&kind), simulated, "{kind}");

@@ -43,5 +43,5 @@ pub use packet::{PacketConfig, PacketCounters, PacketTransport};
 pub use payload::{Incoming, Outgoing, Owned, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
-pub use several::{Reach, Several, SeveralConfig, SeveralCounters, WAYS_MAX, WayAddresses, WayConfig};
+pub use several::{Reach, Several, SeveralConfig, WAYS_MAX, WayAddresses, WayConfig};
 pub use spares::{Spare, Spares};

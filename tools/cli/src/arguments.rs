@@ -118,6 +118,13 @@ pub struct Info {
     /// Lists every parameter with its value here, range, scope and environment variable
     #[arg(long)]
     pub parameters: bool,
+    /// Opens a session to a server, by its name, farcall://host:port/name or transport://host:port, and shows
+    /// which transport it takes, and why none of the others
+    #[arg(long, value_name = "TARGET", conflicts_with = "parameters")]
+    pub peer: Option<String>,
+    /// With --peer: a transport, or several with slashes between them, best first
+    #[arg(long, value_name = "NAME", default_value = "auto", requires = "peer")]
+    pub transport: TransportKind,
     /// Sets a parameter, so that the listing shows it
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,

@@ -149,6 +149,29 @@ fn a_registry_says_how_processes_find_it() {
 }
 
 #[test]
+fn the_way_to_a_peer_is_shown_with_the_reason_for_every_other() {
+    let node = farcall::Node::serving_names("127.0.0.1:0").expect("a port of loopback");
+    let place = node.registry_address().expect("it serves names");
+    let server = node.endpoint("auto").expect("an endpoint");
+    let _listener = server.listen("orders").expect("a name");
+    let target = format!("farcall://{place}/orders");
+    let shown = std::thread::spawn(move || {
+        let way = |transport: &str| {
+            records(&["info", "--peer", &target, "--transport", transport, "--json", "-"]).swap_remove(0)
+        };
+        [way("auto"), way("basic+udp/ring+shm"), way("basic+udp")]
+    });
+    server.run_while(|| !shown.is_finished());
+    let [auto, list, alone] = shown.join().expect("no panic");
+    assert_eq!(auto["transport"], "ring+shm");
+    let last = auto["not_taken"].as_array().and_then(|others| others.last()).expect("there are others");
+    assert_eq!((&last["transport"], &last["why"]), (&"basic+udp".into(), &"ring+shm is preferred".into()));
+    assert_eq!(list["transport"], "basic+udp");
+    assert_eq!(list["not_taken"][0]["why"], "basic+udp is preferred");
+    assert_eq!(alone["not_taken"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
 fn info_lists_transports_and_parameters() {
     let transports = records(&["info", "--json", "-"]);
     assert!(transports.iter().any(|transport| transport["name"] == "ring+shm"));

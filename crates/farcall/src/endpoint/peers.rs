@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use farcall_base::{Address, AddressError};
-use farcall_transport::CallRefused;
+use farcall_transport::{CallRefused, Taken};
 
 use super::Endpoint;
 use super::call::CallError;
@@ -11,6 +11,7 @@ use super::poll::Core;
 use super::sessions::{Peer, SessionState};
 use crate::bootstrap::Server;
 use crate::connect::ConnectError;
+use crate::names::address_at;
 
 impl Endpoint {
     /// The endpoint of the same transport and number 0 in the process of that rank.
@@ -92,7 +93,21 @@ impl Endpoint {
     pub(crate) fn open_session(&self, server: &Server) -> Result<Peer, AddressError> {
         let core = &mut *self.core();
         let place = (core.directions.rank_of(server), server.endpoint);
-        core.open_session(&server.address, place, server.incarnation)
+        let address = address_at(server, core.directions.kind).ok_or(AddressError::OutOfReach {
+            why: "the server and this endpoint have no transport in common",
+        })?;
+        core.open_session(&address, place, server.incarnation)
+    }
+
+    /// Which transport the session to `peer` takes or tries, and why none of the others; `None` when the
+    /// session has ended, or no way has been found yet.
+    pub fn way(&self, peer: Peer) -> Option<Taken> {
+        let core = self.core();
+        core.state.sessions.state_of(peer.session)?;
+        if !core.directions.kind.is_several() {
+            return Some(Taken { way: core.directions.transport(), not_taken: Vec::new() });
+        }
+        core.transport.taken_way(peer.session)
     }
 
     /// Polls until the session to `peer` is up.

@@ -75,7 +75,7 @@ impl NamesBook {
     }
 
     /// Watches what an endpoint of `transport` is to connect to.
-    pub(crate) fn watch(&self, text: &str, transport: &'static str) -> Result<NameWatch, WatchError> {
+    pub(crate) fn watch(&self, text: &str, transport: TransportKind) -> Result<NameWatch, WatchError> {
         match Target::parse(text, transport)? {
             Target::Name(name) => Ok(self.own()?.watch(&name)?),
             Target::At { registry, name } => Ok(self.registry(&registry)?.watch(&name)?),

@@ -5,13 +5,14 @@ use core::fmt;
 use core::time::Duration;
 use std::rc::Rc;
 
-use farcall_base::{AddressError, Instant};
+use farcall_base::{Address, AddressError, Instant};
 
 use super::balance::Chooser;
 use super::book::WatchError;
 use super::{Balance, NamedCall};
 use crate::bootstrap::{NameWatch, Server, machine_number};
 use crate::endpoint::{Endpoint, Peer};
+use crate::transports::{TransportKind, address_for};
 use farcall_transport::Service;
 
 /// A server to which no session came up is not asked again before that time; each failure doubles it.
@@ -49,6 +50,8 @@ struct Candidate {
     calls: InFlight,
     avoided_until: Instant,
     failures: u32,
+    /// Why it could not be asked the last time.
+    trouble: Option<String>,
 }
 
 /// The calls in flight to one server over one connection.
@@ -103,7 +106,7 @@ impl Endpoint {
     /// Does not wait: the servers become known during later polls, and calls wait for them.
     pub fn connect(&self, target: &str) -> Result<Connection<'_>, WatchError> {
         let directions = self.directions();
-        let watch = directions.names().watch(target, directions.transport())?;
+        let watch = directions.names().watch(target, directions.kind)?;
         let state = RefCell::new(State {
             seen: None,
             candidates: Vec::new(),
@@ -171,21 +174,20 @@ impl<'e> Connection<'e> {
     pub(super) fn choose(&self) -> Result<(Peer, InFlight), NoServer> {
         self.refresh();
         let now = self.endpoint.clock().now();
-        let mut why = None;
         loop {
             let state = &mut *self.state.borrow_mut();
             let ready: Vec<usize> = (0..state.candidates.len())
                 .filter(|&place| state.candidates[place].avoided_until <= now)
                 .collect();
             if ready.is_empty() {
-                return Err(self.no_server(state, why));
+                return Err(self.no_server(state));
             }
             let candidates = &state.candidates;
             let place = state.chooser.choose(&ready, |place| candidates[place].calls.0.get());
             match state.candidates[place].session(self.endpoint) {
                 Ok(peer) => return Ok((peer, state.candidates[place].calls.clone())),
                 Err(error) => {
-                    why = Some(error.to_string());
+                    state.candidates[place].trouble = Some(error.to_string());
                     state.candidates[place].avoid(now);
                 }
             }
@@ -209,10 +211,11 @@ impl<'e> Connection<'e> {
         }
     }
 
-    fn no_server(&self, state: &State, why: Option<String>) -> NoServer {
+    fn no_server(&self, state: &State) -> NoServer {
         let (name, transport) = (self.name.clone(), self.endpoint.directions().transport());
         if !state.candidates.is_empty() {
-            let why = why.unwrap_or_else(|| "it is tried again soon".to_owned());
+            let trouble = state.candidates.iter().find_map(|candidate| candidate.trouble.clone());
+            let why = trouble.unwrap_or_else(|| "it is tried again soon".to_owned());
             return NoServer::AllAvoided { name, why };
         }
         let listing = self.watch.listing();
@@ -234,7 +237,7 @@ impl<'e> Connection<'e> {
             return;
         }
         state.seen = Some(version);
-        let transport = self.endpoint.directions().transport();
+        let transport = self.endpoint.directions().kind;
         let (servers, others): (Vec<_>, Vec<_>) =
             listing.servers().into_iter().partition(|server| reach_of(server, transport).is_none());
         state.out_of_reach = others.iter().find_map(|server| reach_of(server, transport));
@@ -249,13 +252,13 @@ impl<'e> Connection<'e> {
 }
 
 /// Why a server cannot be reached over a transport of this process; `None` if it can.
-fn reach_of(server: &Server, transport: &str) -> Option<String> {
-    if server.transport != transport {
+fn reach_of(server: &Server, transport: TransportKind) -> Option<String> {
+    if address_at(server, transport).is_none() {
         return Some(format!("it is served over {}; use an endpoint of that transport", server.transport));
     }
     let own = machine_number();
     let is_elsewhere = server.machine != 0 && own != 0 && server.machine != own;
-    (is_elsewhere && transport.ends_with("+shm")).then(|| {
+    (is_elsewhere && transport == TransportKind::RING_SHM).then(|| {
         format!(
             "{transport} reaches this machine only, and it is served on {}; use another transport",
             server.host
@@ -263,10 +266,16 @@ fn reach_of(server: &Server, transport: &str) -> Option<String> {
     })
 }
 
+/// Where an endpoint of a transport reaches a server; `None` where they have nothing in common.
+pub(crate) fn address_at(server: &Server, transport: TransportKind) -> Option<Address> {
+    let served_over = server.transport.parse().ok()?;
+    address_for(transport, served_over, &server.address, server.machine)
+}
+
 impl Candidate {
     fn new(server: Server) -> Self {
         let calls = InFlight::default();
-        Self { server, peer: None, calls, avoided_until: Instant::ZERO, failures: 0 }
+        Self { server, peer: None, calls, avoided_until: Instant::ZERO, failures: 0, trouble: None }
     }
 
     /// The session to the server, opened if there is none.

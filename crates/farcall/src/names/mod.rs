@@ -22,6 +22,7 @@ pub use balance::Balance;
 pub use book::WatchError;
 pub(crate) use book::{NamesBook, NamesSource};
 pub use call::{NamedCall, NamedCallError};
+pub(crate) use connection::address_at;
 pub use connection::{Connection, NoServer};
 pub use listener::{Drained, ListenError, Listener};
 pub use target::TargetError;

@@ -42,13 +42,13 @@ pub enum TargetError {
         /// The transport that it names.
         wanted: TransportKind,
         /// The endpoint's.
-        own: &'static str,
+        own: TransportKind,
     },
 }
 
 impl Target {
     /// Reads what an endpoint of `transport` is to connect to.
-    pub(super) fn parse(text: &str, transport: &'static str) -> Result<Self, TargetError> {
+    pub(super) fn parse(text: &str, transport: TransportKind) -> Result<Self, TargetError> {
         let malformed = || TargetError::Malformed { text: text.to_owned() };
         if let Some(rest) = text.strip_prefix(URL_SCHEME) {
             let (place, name) = rest.split_once('/').ok_or_else(malformed)?;
@@ -61,7 +61,7 @@ impl Target {
         }
         if text.contains("://") {
             let (wanted, place) = parse_address(text).ok_or_else(malformed)??;
-            if wanted.name() != transport {
+            if wanted != transport && !transport.is_several() {
                 return Err(TargetError::OtherTransport { text: text.to_owned(), wanted, own: transport });
             }
             return Ok(Self::Address { transport: wanted, place });
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn names_and_addresses_are_told_apart() {
         let place = |text| HostPort::parse(text).expect("a place");
-        let parse = |text| Target::parse(text, "basic+udp");
+        let parse = |text| Target::parse(text, TransportKind::BASIC_UDP);
         assert_eq!(parse("orders"), Ok(Target::Name("orders".to_owned())));
         let at = Target::At { registry: place("[::1]:7117"), name: "eu/orders".to_owned() };
         assert_eq!(parse("farcall://[::1]:7117/eu/orders"), Ok(at));
@@ -102,9 +102,14 @@ mod tests {
         let address = Target::Address { transport: kind("basic+udp"), place: place("node-3:7001") };
         assert_eq!(parse("basic+udp://node-3:7001"), Ok(address));
         let wanted = kind("homa+udp");
-        let other =
-            TargetError::OtherTransport { text: "homa+udp://a:1".to_owned(), wanted, own: "basic+udp" };
+        let other = TargetError::OtherTransport {
+            text: "homa+udp://a:1".to_owned(),
+            wanted,
+            own: TransportKind::BASIC_UDP,
+        };
         assert_eq!(parse("homa+udp://a:1"), Err(other));
+        let over_one_of_several = Target::parse("homa+udp://a:1", TransportKind::AUTO);
+        assert_eq!(over_one_of_several, Ok(Target::Address { transport: wanted, place: place("a:1") }));
         let no_places = TargetError::NoPlaces { transport: kind("ring+shm") };
         assert_eq!(parse("ring+shm://a:1"), Err(no_places));
         for text in [

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use std::io;
 use std::sync::Once;
 
-use farcall_base::{Entropy, Identity};
+use farcall_base::{Entropy, Identity, SessionNumbers};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig, LaneDelay};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
@@ -26,6 +26,7 @@ use crate::parameters::Settings;
 use crate::simulated::{ChargedTransport, SimulatedWatch};
 
 /// Where an endpoint is to be.
+#[derive(Clone, Copy)]
 pub enum Site<'a> {
     /// On this machine, which other ranks reach at this address.
     Machine(IpAddr),
@@ -72,6 +73,8 @@ pub struct Builder<'a> {
     pub site: Site<'a>,
     /// From which transports draw what peers must not foretell: see [`Site::seed`].
     pub seed: [u8; 32],
+    /// Which numbers its sessions get.
+    pub numbers: SessionNumbers,
 }
 
 /// A transport, or why there is none.
@@ -83,6 +86,8 @@ pub(super) enum Build {
     OnMachine(fn(&Builder<'_>, IpAddr) -> Built),
     /// For a host of a simulated fabric.
     OnSimulatedHost(fn(&Builder<'_>, &Host) -> Built),
+    /// Of several transports.
+    OfSeveral,
 }
 
 /// Says once that an external library is about to be reached from a network. It checks neither who calls
@@ -100,6 +105,7 @@ impl Builder<'_> {
     /// Builds the transport of this kind.
     pub fn build(&self, kind: TransportKind) -> Built {
         match (&kind.row().build, &self.site) {
+            (Build::OfSeveral, _) => self.several(kind),
             (Build::OnMachine(build), Site::Machine(local)) => {
                 if matches!(kind, TransportKind::Library(_)) && !local.is_loopback() {
                     warn_of_strangers(kind);
@@ -120,7 +126,7 @@ impl Builder<'_> {
 
     pub(super) fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Built {
         let config = ring_config(self.settings, driver.limits().blocks_in_place);
-        let config = RingConfig { ranks: self.ranks, ..config };
+        let config = RingConfig { ranks: self.ranks, numbers: self.numbers, ..config };
         let (entropy, counters) = (Entropy::from_seed(self.seed), CounterFile::process());
         match lane_delay_config(&self.settings.fault) {
             None => Ok(Box::new(Ring::new(driver, self.identity, entropy, config, counters, self.label))),
@@ -147,7 +153,7 @@ impl Builder<'_> {
 
     pub(super) fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig) -> Built {
         let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
-        let config = &LibraryConfig { ranks: self.ranks, ..*config };
+        let config = &LibraryConfig { ranks: self.ranks, numbers: self.numbers, ..*config };
         let entropy = Entropy::from_seed(self.seed);
         let made = LibraryTransport::new(library, identity, entropy, config, counters, label)?;
         Ok(match self.watch() {
@@ -183,7 +189,7 @@ impl Builder<'_> {
         config: &PacketConfig,
     ) -> Built {
         let (identity, label, entropy) = (self.identity, self.label, Entropy::from_seed(self.seed));
-        let config = &PacketConfig { ranks: self.ranks, ..*config };
+        let config = &PacketConfig { ranks: self.ranks, numbers: self.numbers, ..*config };
         let counters = CounterFile::process();
         let made = PacketTransport::new(driver, policy, identity, entropy, config, counters, label)?;
         Ok(match self.watch() {

@@ -3,6 +3,7 @@
 mod build;
 mod config;
 mod table;
+mod ways;
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -17,6 +18,8 @@ pub use farcall_transport::Presence;
 use crate::parameters::Settings;
 use crate::parameters::quantity::show_size;
 use table::{Row, TABLE};
+pub use ways::Ways;
+pub(crate) use ways::address_for;
 
 /// A transport: a protocol over a fabric, or a library that carries whole messages. The constants are all
 /// there are.
@@ -38,6 +41,10 @@ pub enum TransportKind {
     },
     /// Messages of a library made by others.
     Library(LibraryKind),
+    /// The best that both ends of a session have, by the rule of `docs/ways.md`.
+    Auto,
+    /// The first of these that both ends of a session have.
+    Listed(Ways),
 }
 
 /// A protocol of farcall's own.
@@ -86,9 +93,10 @@ impl TransportKind {
         TABLE.iter().map(|row| row.kind)
     }
 
-    /// Its place among all of them, below [`TransportKind::COUNT`].
+    /// Its place among all of them, below [`TransportKind::COUNT`]. Lists have that of `auto`.
     pub(crate) fn index(self) -> usize {
-        TABLE.iter().position(|row| row.kind == self).expect("every transport has a row of the table")
+        let kind = if let Self::Listed(_) = self { Self::Auto } else { self };
+        TABLE.iter().position(|row| row.kind == kind).expect("every transport has a row of the table")
     }
 
     fn row(self) -> &'static Row {
@@ -97,6 +105,12 @@ impl TransportKind {
 
     /// Whether what carries it is on this machine; `None` where it needs nothing but the machine.
     pub fn presence(self) -> Option<Presence> {
+        if let Self::Listed(ways) = self {
+            return ways.kinds().find_map(|kind| match kind.presence() {
+                Some(Presence::Absent { why }) => Some(Presence::Absent { why: format!("{kind}: {why}") }),
+                None | Some(Presence::Here { .. }) => None,
+            });
+        }
         self.row().presence.map(|presence| presence())
     }
 
@@ -121,7 +135,22 @@ impl TransportKind {
 
     /// Whether it needs a simulated fabric.
     pub fn is_simulated(self) -> bool {
-        matches!(self, Self::Pair { fabric: Fabric::Sim, .. })
+        match self {
+            Self::Pair { fabric, .. } => fabric == Fabric::Sim,
+            Self::Listed(ways) => ways.kinds().any(Self::is_simulated),
+            Self::Library(_) | Self::Auto => false,
+        }
+    }
+
+    /// Whether it stands for several.
+    pub(crate) fn is_several(self) -> bool {
+        matches!(self, Self::Auto | Self::Listed(_))
+    }
+
+    /// The name under which its endpoints are known to others: all that are over several transports share
+    /// one, because their addresses say which.
+    pub(crate) fn known_as(self) -> &'static str {
+        if let Self::Listed(_) = self { Self::Auto.name() } else { self.name() }
     }
 
     /// Whether an endpoint is reached at an IP address and a port, which can be written down.
@@ -138,9 +167,9 @@ impl TransportKind {
         }
     }
 
-    /// The name: protocol and fabric, or library.
+    /// The name: protocol and fabric, library, `auto`, or a list with slashes.
     pub fn name(self) -> &'static str {
-        self.row().name
+        if let Self::Listed(ways) = self { ways.name() } else { self.row().name }
     }
 
     /// One line for people.
@@ -159,21 +188,27 @@ impl FromStr for TransportKind {
     type Err = UnknownTransport;
 
     fn from_str(name: &str) -> Result<Self, UnknownTransport> {
+        if name.contains([',', '/']) {
+            return Ways::parse(name).map(Self::Listed).map_err(|why| UnknownTransport { why });
+        }
         let known = Self::every().find(|kind| kind.name() == name);
-        known.ok_or_else(|| UnknownTransport { name: name.into() })
+        known.ok_or_else(|| {
+            let names: Vec<_> = Self::every().map(Self::name).collect();
+            let why = format!("unknown transport `{name}`; the transports here are {}", names.join(", "));
+            UnknownTransport { why }
+        })
     }
 }
 
 /// A transport's name that means nothing here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTransport {
-    name: String,
+    why: String,
 }
 
 impl fmt::Display for UnknownTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = TransportKind::every().map(TransportKind::name).collect();
-        write!(f, "unknown transport `{}`; the transports here are {}", self.name, names.join(", "))
+        f.write_str(&self.why)
     }
 }
 

@@ -17,7 +17,7 @@ use farcall_ucx::Ucx;
 use farcall_udp::UdpDriver;
 use farcall_verbs::{VerbsDatagram, VerbsLanes};
 
-use super::build::Build::{OnMachine, OnSimulatedHost};
+use super::build::Build::{OfSeveral, OnMachine, OnSimulatedHost};
 use super::build::{Build, Builder};
 use super::config::{
     mpi_config, mpi_library_config, ofi_config, ofi_datagram_config, ofi_library_config, shm_config,
@@ -95,6 +95,12 @@ transports! {
                 let tcp = Tcp::listen(TcpConfig { tls, ..tcp })?;
                 builder.library(tcp, &tcp_library_config(builder.settings))
             });
+    }
+    /// All that choose among the others.
+    SEVERAL {
+        AUTO = TransportKind::Auto, "auto",
+            "the best of ring+shm, ring+verbs and basic+udp that both ends of a session have",
+            None, OfSeveral;
     }
     /// All that connect processes of machines with RDMA devices: see [`TransportKind::presence`].
     VERBS {

@@ -24,13 +24,16 @@ use farcall::{Endpoint, Node, Peer, Presence, TransportKind};
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// Every transport that connects processes here, or those that `FARCALL_TEST_TRANSPORTS` names. Those whose
-/// library or device is absent are named with the reason.
+/// library or device is absent are named with the reason. `auto`, which is made of others, has tests of its
+/// own, and is there when it is named.
 pub fn transports() -> impl Iterator<Item = TransportKind> {
     let asked = std::env::var("FARCALL_TEST_TRANSPORTS").ok();
     let asked: Option<Vec<TransportKind>> =
         asked.map(|names| names.split(',').map(|name| name.parse().expect("a transport")).collect());
-    // Those that need a key have tests of their own.
-    let is_wanted = |kind: &_| !TransportKind::is_simulated(*kind) && !TransportKind::SECURED.contains(kind);
+    // Those that need a key have tests of their own, and so has what is made of several.
+    let is_wanted = |kind: &TransportKind| {
+        !kind.is_simulated() && !TransportKind::SECURED.contains(kind) && *kind != TransportKind::AUTO
+    };
     let all = move || TransportKind::every().filter(is_wanted).collect();
     asked.unwrap_or_else(all).into_iter().filter(|kind| match kind.presence() {
         Some(Presence::Absent { why }) => {

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | 8 | `farcall*` |
 //! | 8 | the machine's number, little-endian; 0 when it is not known |
+//! | 8 + 4 | the namespace of the process, and its number there; 0 when they are not known |
 //! | 1 | how many ways follow |
 //! | 1 + n | for each way the length of its name, and the name |
 //! | 2 + n | the length of its address, little-endian, and the address |
 
 use farcall_base::{Address, AddressError};
+use farcall_driver::ProcessMark;
 
 use super::WAYS_MAX;
 
@@ -23,13 +25,19 @@ const _: () = assert!(WAYS_MAX <= PEER_WAYS_MAX);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayAddresses {
     machine: u64,
+    process: ProcessMark,
     ways: Vec<(String, Address)>,
 }
 
 impl WayAddresses {
     /// Of an endpoint on the machine of that number, 0 if it is not known.
-    pub fn new(machine: u64, ways: Vec<(String, Address)>) -> Self {
-        Self { machine, ways }
+    pub fn new(machine: u64, process: ProcessMark, ways: Vec<(String, Address)>) -> Self {
+        Self { machine, process, ways }
+    }
+
+    /// The process.
+    pub fn process(&self) -> ProcessMark {
+        self.process
     }
 
     /// The number of the machine; 0 when it is not known.
@@ -42,17 +50,15 @@ impl WayAddresses {
         self.ways.iter().find(|(name, _)| name == transport).map(|(_, address)| address)
     }
 
-    /// The names of the transports, in the order of the peer's preference.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.ways.iter().map(|(name, _)| name.as_str())
-    }
-
     /// All in one address.
     ///
     /// # Errors
     /// They are too long together.
     pub fn encode(&self) -> Result<Address, AddressError> {
-        let mut bytes = [&MAGIC[..], &self.machine.to_le_bytes(), &[self.ways.len() as u8]].concat();
+        let ProcessMark { namespace, pid } = self.process;
+        let mut bytes = [&MAGIC[..], &self.machine.to_le_bytes(), &namespace.to_le_bytes()].concat();
+        bytes.extend_from_slice(&pid.to_le_bytes());
+        bytes.push(self.ways.len() as u8);
         for (name, address) in &self.ways {
             let address = address.as_bytes();
             bytes.push(name.len() as u8);
@@ -67,6 +73,10 @@ impl WayAddresses {
     pub fn decode(address: &Address) -> Option<Self> {
         let rest = address.as_bytes().strip_prefix(MAGIC)?;
         let (machine, rest) = rest.split_first_chunk()?;
+        let (namespace, rest) = rest.split_first_chunk()?;
+        let (pid, rest) = rest.split_first_chunk()?;
+        let process =
+            ProcessMark { namespace: u64::from_le_bytes(*namespace), pid: u32::from_le_bytes(*pid) };
         let (&count, mut rest) = rest.split_first()?;
         if usize::from(count) > PEER_WAYS_MAX {
             return None;
@@ -80,7 +90,7 @@ impl WayAddresses {
             ways.push((String::from_utf8(name.to_vec()).ok()?, Address::new(address).ok()?));
             rest = behind;
         }
-        rest.is_empty().then_some(Self { machine: u64::from_le_bytes(*machine), ways })
+        rest.is_empty().then_some(Self { machine: u64::from_le_bytes(*machine), process, ways })
     }
 }
 
@@ -95,7 +105,7 @@ mod tests {
     #[test]
     fn what_was_encoded_is_decoded_and_nothing_else() {
         let ways = vec![("ring+shm".to_owned(), address(b"shm@x")), ("basic+udp".to_owned(), address(b""))];
-        let all = WayAddresses::new(7, ways);
+        let all = WayAddresses::new(7, ProcessMark { namespace: 5, pid: 3 }, ways);
         let encoded = all.encode().expect("short");
         assert_eq!(WayAddresses::decode(&encoded), Some(all.clone()));
         assert_eq!(all.of("basic+udp"), Some(&address(b"")));
@@ -111,7 +121,8 @@ mod tests {
     #[test]
     fn addresses_that_are_too_long_together_are_refused() {
         let long = address(&[1; 2000]);
-        let all = WayAddresses::new(0, vec![("a".to_owned(), long.clone()), ("b".to_owned(), long)]);
+        let ways = vec![("a".to_owned(), long.clone()), ("b".to_owned(), long)];
+        let all = WayAddresses::new(0, ProcessMark::default(), ways);
         assert!(matches!(all.encode(), Err(AddressError::TooLong { .. })));
     }
 }

@@ -21,12 +21,12 @@ mod way;
 
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError, Instant};
-use farcall_driver::{CounterFile, Loan, LoanError};
+use farcall_base::{Address, AddressError, Instant, SessionNumbers};
+use farcall_driver::{CounterFile, Loan, LoanError, ProcessMark};
 use farcall_protocol::matching::Tag;
 
 pub use address::WayAddresses;
-pub use counters::SeveralCounters;
+use counters::SeveralCounters;
 use sessions::{Asked, Route, Shared};
 use sink::{WaySink, post_again};
 use view::{NONE, View};
@@ -40,15 +40,19 @@ use crate::{
 };
 
 /// The most ways.
-pub const WAYS_MAX: usize = 1 << farcall_base::SessionNumbers::PART_BITS_MAX;
+pub const WAYS_MAX: usize = 1 << SessionNumbers::PART_BITS_MAX;
 
 /// What a transport of several knows besides its ways.
 pub struct SeveralConfig {
     /// The number of this machine, 0 if it is not known: ways that reach one machine are not tried to
     /// another.
     pub machine: u64,
+    /// This process, for peers of this machine; the default one where it is none.
+    pub process: ProcessMark,
     /// Ways that this process does not have, and why.
     pub absent: Vec<NotTaken>,
+    /// How many bits of the numbers of sessions say which way has them.
+    pub part_bits: u32,
 }
 
 /// Several transports as one.
@@ -61,13 +65,13 @@ pub struct Several {
 }
 
 impl Several {
-    /// How many bits of a session's number say which of so many ways it has.
+    /// How many bits of a session's number say which of so many ways has it.
     pub fn part_bits(ways: usize) -> u32 {
         ways.next_power_of_two().trailing_zeros()
     }
 
     /// A transport of these ways, best first: one at least and [`WAYS_MAX`] at most, each with the part of
-    /// the session numbers that is its place's. It counts under `label`.
+    /// the session numbers that is its place's (see [`SessionNumbers::part`]). It counts under `label`.
     ///
     /// # Errors
     /// Their addresses are too long together.
@@ -80,9 +84,9 @@ impl Several {
         counters: &CounterFile,
         label: &str,
     ) -> Result<Self, AddressError> {
-        assert!((1..=WAYS_MAX).contains(&ways.len()), "between one way and {WAYS_MAX}");
+        assert!((1..=1 << config.part_bits).contains(&ways.len()), "one way at least, and a part for each");
         let addresses = ways.iter().map(|way| (way.name.to_owned(), way.transport.address())).collect();
-        let address = WayAddresses::new(config.machine, addresses).encode()?;
+        let address = WayAddresses::new(config.machine, config.process, addresses).encode()?;
         let of_ways = || ways.iter().map(|way| way.transport.limits());
         let limits = TransportLimits {
             message_bytes_max: of_ways().map(|way| way.message_bytes_max).min().unwrap_or(0),
@@ -92,7 +96,7 @@ impl Several {
         };
         let counters = SeveralCounters::new(counters, label);
         let least = (limits.message_bytes_max, limits.calls_max);
-        let shared = Shared::new(Self::part_bits(ways.len()), least, counters);
+        let shared = Shared::new(config.part_bits, least, counters);
         let ways = ways.into_iter().map(Way::new).collect();
         Ok(Self { ways, shared, config, address, limits })
     }
@@ -153,11 +157,26 @@ impl Several {
             }
             self.ways[place].poll_next();
         }
-        while let Some(session) = self.shared.due.pop() {
+        for session in core::mem::take(&mut self.shared.due) {
             let Some(mut asked) = self.shared.asked.remove(&session) else { continue };
             if let Some(reason) = asked.ends_as.take() {
                 self.end(session, asked, &reason, sink);
                 continue;
+            }
+            if let Some(until) = asked.doubted_until {
+                if asked.process.is_some_and(ProcessMark::has_ended) {
+                    self.end(session, asked, &DownReason::Dead, sink);
+                    continue;
+                }
+                if now < until {
+                    self.shared.asked.insert(session, asked);
+                    self.shared.due.push(session);
+                    continue;
+                }
+                asked.doubted_until = None;
+                // It was not clear what these were to wait for.
+                self.end_waiting(&mut asked, &DownReason::Moved, sink);
+                sink.session_moved(&mut self.view(), session);
             }
             let Some(leg) = self.try_next(&mut asked, now) else {
                 let reason = asked.last_reason.clone();
@@ -172,14 +191,19 @@ impl Several {
     }
 
     /// Ends a session that has no way.
-    fn end(&mut self, session: SessionId, asked: Asked, reason: &DownReason, sink: &mut dyn Sink) {
+    fn end(&mut self, session: SessionId, mut asked: Asked, reason: &DownReason, sink: &mut dyn Sink) {
         self.shared.forget(session);
-        for (submission, _) in asked.waiting {
+        self.end_waiting(&mut asked, reason, sink);
+        sink.session_down(&mut self.view(), session, reason);
+    }
+
+    /// Forgets what waits; the sink ends the calls by itself.
+    fn end_waiting(&mut self, asked: &mut Asked, reason: &DownReason, sink: &mut dyn Sink) {
+        for (submission, _) in asked.waiting.drain(..) {
             if let Submission::Message { send, .. } = submission {
                 sink.sent(&mut self.view(), send, Err(reason.clone()));
             }
         }
-        sink.session_down(&mut self.view(), session, reason);
     }
 }
 
@@ -274,6 +298,7 @@ impl Transport for Several {
         let peer = WayAddresses::decode(to).ok_or(AddressError::WrongKind { driver: "auto" })?;
         let (addresses, not_taken) = self.ways_to(&peer);
         let mut asked = Asked::new(addresses, not_taken);
+        asked.process = Some(peer.process()).filter(|process| process.is_in_sight_of(self.config.process));
         let Some((way, inner)) = self.try_next(&mut asked, now) else {
             let each = asked.not_taken.iter().map(|NotTaken { way, why }| format!("{way}: {why}"));
             return Err(AddressError::NoWay { why: each.collect::<Vec<_>>().join("; ") });
@@ -326,6 +351,7 @@ impl Transport for Several {
 
     #[inline]
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        self.shared.now = now;
         let mut found = 0;
         for at in 0..self.ways.len() {
             if !self.ways[at].is_due(now) {

@@ -4,9 +4,11 @@
 //! that has been moved, or that opens over a way that was not the first to be tried, has another number than
 //! the transport's; such a *detour* is looked up.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use farcall_base::{Address, Identity, SessionNumbers};
+use farcall_base::{Address, Identity, Instant, SessionNumbers};
+use farcall_driver::ProcessMark;
 
 use super::counters::SeveralCounters;
 use super::receives::Receives;
@@ -43,9 +45,17 @@ pub struct Asked {
     pub waiting: VecDeque<(Submission, WaitingPayload)>,
     /// Why it ends, once that is decided.
     pub ends_as: Option<DownReason>,
-    /// Why the last attempt came to nothing.
+    /// Why the last attempt came to nothing; of a session that was up, why its way broke.
     pub last_reason: DownReason,
+    /// The peer's process, if this one can look for it.
+    pub process: Option<ProcessMark>,
+    /// Until when it is looked for, because its way broke as if it had ended.
+    pub doubted_until: Option<Instant>,
 }
+
+/// How long a process may take to end after it has closed what it had open: its memory goes first, and after
+/// that the kernel has little to do.
+const ENDS_WITHIN: Duration = Duration::from_millis(20);
 
 /// What all ways share.
 pub struct Shared {
@@ -60,6 +70,8 @@ pub struct Shared {
     /// Those numbers, and the ones that they stand for.
     aliases: BTreeMap<SessionId, SessionId>,
     pub receives: Receives,
+    /// The time of the last poll.
+    pub now: Instant,
     /// Sessions that have to try their next way, or end.
     pub due: Vec<SessionId>,
     /// Sessions of ways that are to be closed.
@@ -80,7 +92,16 @@ impl Asked {
             waiting: VecDeque::new(),
             ends_as: None,
             last_reason: DownReason::Unreachable,
+            process: None,
+            doubted_until: None,
         }
+    }
+
+    /// Its way broke for this reason, as ways do whose peer's process ends: whether that is so is to be found
+    /// out first.
+    pub fn begin_doubt(&mut self, reason: &DownReason, now: Instant) {
+        let may_have_ended = *reason == DownReason::Dead && self.process.is_some();
+        self.doubted_until = may_have_ended.then(|| now + ENDS_WITHIN);
     }
 
     /// Its way broke: all others are tried once more.
@@ -116,15 +137,19 @@ impl Asked {
 
     /// Takes back a call that waits.
     pub fn cancel(&mut self, call: CallId) {
-        let is_it = |submission: &Submission| matches!(submission, Submission::Call { call: waiting, .. } if *waiting == call);
-        self.waiting.retain(|(submission, _)| !is_it(submission));
+        self.waiting.retain(|(submission, _)| match submission {
+            Submission::Call { call: waiting, .. } => *waiting != call,
+            Submission::Message { .. } | Submission::Reply { .. } => true,
+        });
     }
 
     /// Takes back the sends of that name that wait; says how many there were.
     pub fn cancel_send(&mut self, send: MessageId) -> usize {
         let before = self.waiting.len();
-        let is_it = |submission: &Submission| matches!(submission, Submission::Message { send: waiting, .. } if *waiting == send);
-        self.waiting.retain(|(submission, _)| !is_it(submission));
+        self.waiting.retain(|(submission, _)| match submission {
+            Submission::Message { send: waiting, .. } => *waiting != send,
+            Submission::Call { .. } | Submission::Reply { .. } => true,
+        });
         before - self.waiting.len()
     }
 }
@@ -143,6 +168,7 @@ impl Shared {
             detours: BTreeMap::new(),
             aliases: BTreeMap::new(),
             receives: Receives::default(),
+            now: Instant::ZERO,
             due: Vec::new(),
             closing: Vec::new(),
             counters,

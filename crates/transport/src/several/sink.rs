@@ -112,17 +112,24 @@ impl Sink for WaySink<'_> {
             Some(asked) if asked.leg == Some(leg) && !asked.is_up => {
                 asked.leg = None;
                 asked.not_taken.push(NotTaken { way: name, why: reason.to_string() });
-                asked.last_reason = reason.clone();
+                if asked.peer.is_none() {
+                    asked.last_reason = reason.clone();
+                }
                 self.shared.counters.refused.increment();
                 self.shared.due.push(session);
             }
             Some(asked) if asked.leg == Some(leg) && may_move(asked, self.at, reason) => {
                 asked.begin_again(self.at);
                 asked.not_taken = vec![NotTaken { way: name, why: format!("it broke: {reason}") }];
+                asked.last_reason = reason.clone();
+                asked.begin_doubt(reason, self.shared.now);
+                let is_doubted = asked.doubted_until.is_some();
                 self.shared.let_wait(session);
                 self.shared.receives.moved_from(self.at);
                 self.shared.due.push(session);
-                self.upper.session_moved(&mut view!(self, outbox), session);
+                if !is_doubted {
+                    self.upper.session_moved(&mut view!(self, outbox), session);
+                }
             }
             Some(asked) if asked.leg != Some(leg) => {}
             asked => {

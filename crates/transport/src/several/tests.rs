@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use farcall_base::{AddressError, Entropy, Identity, Instant, NO_RANK, SessionNumbers};
-use farcall_driver::CounterFile;
+use farcall_driver::{CounterFile, ProcessMark};
 use farcall_protocol::matching::{Source, Tag};
 
 use super::{Reach, Several, SeveralConfig, WayConfig};
@@ -117,7 +117,8 @@ impl Posts {
             }
         };
         let ways = ways.iter().enumerate().map(way).collect();
-        let config = SeveralConfig { machine, absent: Vec::new() };
+        let config =
+            SeveralConfig { machine, process: ProcessMark::default(), absent: Vec::new(), part_bits: bits };
         let transport = Several::new(ways, config, CounterFile::process(), "several");
         End { transport: transport.expect("short addresses"), log: Log::default() }
     }

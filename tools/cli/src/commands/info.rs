@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use farcall::parameters::{Parameter, Settings, Value, stray_variables};
-use farcall::{CmReach, DeviceReport, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices};
+use farcall::{
+    CmReach, DeviceReport, Node, NotTaken, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices,
+};
 use serde_json::json;
 
 use crate::arguments::{Info, load_settings};
@@ -13,11 +17,17 @@ use crate::output::Report;
 /// The version of the JSON objects of this command.
 const SCHEMA: &str = "farcall.info.v1";
 
+/// How long a server may take to be found.
+const FOUND_WITHIN: Duration = Duration::from_secs(5);
+
 /// Lists the transports and the RDMA devices, or the parameters.
 pub fn run(info: &Info) -> Result<(), Failure> {
     let settings = load_settings(&info.settings)?;
     let mut report = Report::open(info.json.as_ref())?;
     stray_variables().iter().try_for_each(|name| show_stray(name, &mut report))?;
+    if let Some(target) = &info.peer {
+        return show_way(target, info.transport, &settings, &mut report);
+    }
     if !info.parameters {
         let mut transports = TransportKind::every().filter(|transport| !transport.is_simulated());
         transports.try_for_each(|transport| show_transport(transport, &settings, &mut report))?;
@@ -33,6 +43,37 @@ pub fn run(info: &Info) -> Result<(), Failure> {
 fn show_stray(name: &str, report: &mut Report) -> Result<(), Failure> {
     report.line(format_args!("{name} in the environment names no parameter and has no effect"))?;
     report.object(&json!({ "schema": SCHEMA, "kind": "stray_variable", "name": name }))
+}
+
+/// Opens a session and says which way it took.
+fn show_way(
+    target: &str,
+    transport: TransportKind,
+    settings: &Settings,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let node = Node::open().map_err(Failure::run)?;
+    let endpoint = node.endpoint_with(transport, settings).map_err(Failure::run)?;
+    let connection = endpoint.connect(target).map_err(|error| Failure::Usage(error.to_string()))?;
+    let peer = connection.wait(FOUND_WITHIN).map_err(Failure::run)?;
+    let no_session = |error| Failure::Run(format!("no session to {target}: {error}"));
+    endpoint.wait_for(peer).map_err(no_session)?;
+    let Some(taken) = endpoint.way(peer) else {
+        return Err(Failure::Run(format!("the session to {target} has ended; try again")));
+    };
+    report.line(format_args!("{target}: over {}", taken.way))?;
+    for NotTaken { way, why } in &taken.not_taken {
+        report.line(format_args!("    not {way}: {why}"))?;
+    }
+    let not_taken =
+        taken.not_taken.iter().map(|NotTaken { way, why }| json!({ "transport": way, "why": why }));
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "way",
+        "peer": target,
+        "transport": taken.way,
+        "not_taken": not_taken.collect::<Vec<_>>(),
+    }))
 }
 
 fn show_transport(transport: TransportKind, settings: &Settings, report: &mut Report) -> Result<(), Failure> {
