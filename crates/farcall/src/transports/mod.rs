@@ -138,7 +138,7 @@ impl TransportKind {
         match self {
             Self::Pair { fabric, .. } => fabric == Fabric::Sim,
             Self::Listed(ways) => ways.kinds().any(Self::is_simulated),
-            Self::Library(_) | Self::Auto => false,
+            Self::Library(_) | Self::Tcp { .. } | Self::Auto => false,
         }
     }
 
@@ -163,7 +163,7 @@ impl TransportKind {
         match self {
             Self::Tcp { .. } => Some(farcall_tcp::address_of(place)),
             Self::Pair { fabric: Fabric::Udp, .. } => Some(farcall_udp::address_of(place)),
-            Self::Pair { .. } | Self::Library(_) => None,
+            Self::Pair { .. } | Self::Library(_) | Self::Auto | Self::Listed(_) => None,
         }
     }
 
