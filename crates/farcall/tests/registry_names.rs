@@ -1,11 +1,15 @@
-//! Members of a registry that watch each other, in a chain, and are all gone at once: the registry tells each
-//! of the one before it, however long the chain is.
+//! What members of a registry do to others by names: chains of watches, crowds under one name, watchers that
+//! do not read.
+
+mod common;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use farcall::bootstrap::{Directory, Rendezvous, random_incarnation};
+use common::settings;
+use farcall::bootstrap::{Bootstrap, Directory, HostPort, Rendezvous, random_incarnation};
+use farcall::{Connection, Node, TransportKind};
 use rustix::net::sockopt::set_socket_linger;
 
 /// Generous: reached only when something hangs.
@@ -30,7 +34,7 @@ fn text(text: &str) -> Vec<u8> {
 
 /// A join of a process without a rank.
 fn join(number: u64) -> Vec<u8> {
-    let (version, no_rank, no_world) = (2_u16.to_le_bytes(), u32::MAX.to_le_bytes(), 0_u32.to_le_bytes());
+    let (version, no_rank, no_world) = (3_u16.to_le_bytes(), u32::MAX.to_le_bytes(), 0_u32.to_le_bytes());
     let (incarnation, secret) = ((number + 1).to_le_bytes(), u128::from(number).to_le_bytes());
     let (resumes, lease, process) = (0_u64.to_le_bytes(), 1_u64.to_le_bytes(), 1_u32.to_le_bytes());
     let fields: [&[u8]; 10] = [
@@ -48,22 +52,88 @@ fn join(number: u64) -> Vec<u8> {
     frame(1, &fields)
 }
 
-/// A member that listens under its name and watches that of the one before it. Waits until it is welcome.
-fn member(at: SocketAddr, number: u64) -> TcpStream {
+fn watch(name: &str) -> Vec<u8> {
+    frame(9, &[&1_u64.to_le_bytes(), &text(name)])
+}
+
+fn register(name: &str, key: &str, address: &str) -> Vec<u8> {
+    frame(7, &[&text(name), &text(key), &text(address)])
+}
+
+fn withdraw(name: &str, key: &str) -> Vec<u8> {
+    frame(8, &[&text(name), &text(key)])
+}
+
+/// A member that says this once it has joined. Waits until it is welcome.
+fn member(at: SocketAddr, number: u64, says: &[Vec<u8>]) -> TcpStream {
     let mut stream = TcpStream::connect(at).expect("it listens");
-    let watch = frame(9, &[&1_u64.to_le_bytes(), &text(&format!("c{}", number.wrapping_sub(1)))]);
-    let register = frame(7, &[&text(&format!("c{number}")), &text("ring+shm#0"), &text("a")]);
-    stream.write_all(&[join(number), watch, register].concat()).expect("it reads");
+    stream.write_all(&[join(number), says.concat()].concat()).expect("it reads");
     stream.set_read_timeout(Some(LONG)).expect("a limit");
     stream.read_exact(&mut [0; 1]).expect("it is welcome");
     stream
+}
+
+/// A member that listens under its name and watches that of the one before it.
+fn link(at: SocketAddr, number: u64) -> TcpStream {
+    let before = watch(&format!("c{}", number.wrapping_sub(1)));
+    member(at, number, &[before, register(&format!("c{number}"), "ring+shm#0", "a")])
+}
+
+/// Long addresses of this many endpoints fit into what a member may store.
+const ENDPOINTS: usize = 300;
+
+/// A member whose endpoints all listen under one name, with long addresses.
+fn crowd(at: SocketAddr, number: u64) -> TcpStream {
+    let address = "a".repeat(3000);
+    let all: Vec<Vec<u8>> = (0..ENDPOINTS)
+        .map(|endpoint| register("orders", &format!("basic+udp#{endpoint}"), &address))
+        .collect();
+    member(at, number, &all)
+}
+
+/// Waits until a connection knows this many servers.
+fn wait_for_servers(connection: &Connection<'_>, servers: usize) {
+    let begun = Instant::now();
+    while connection.servers().len() != servers {
+        let known = connection.servers().len();
+        assert!(begun.elapsed() < LONG, "{known} servers are known, not {servers}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_name_of_any_size_reaches_honest_watchers_beside_those_that_do_not_read() {
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let (at, place) = (registry.address(), HostPort::from(registry.address()));
+    let mut crowds: Vec<TcpStream> = (0..5).map(|number| crowd(at, number)).collect();
+    // Of news alone some of them would have more waiting than all members may have.
+    let _deaf: Vec<TcpStream> = (100..180).map(|number| member(at, number, &[watch("orders")])).collect();
+    let settings = settings(&[]);
+    let node = Node::new(Bootstrap::open(&place, LONG).expect("it joins"), settings.clone());
+    let endpoint = node.endpoint_with(TransportKind::BASIC_UDP, &settings).expect("an endpoint");
+    let connection = endpoint.connect("orders").expect("a name");
+    wait_for_servers(&connection, 5 * ENDPOINTS);
+    // A second connection of the process is told with the first, and outlives it.
+    let second = endpoint.connect("orders").expect("a name");
+    assert_eq!(second.servers().len(), 5 * ENDPOINTS);
+    for round in 0..20 {
+        for stream in &mut crowds {
+            let key = format!("basic+udp#{round}");
+            let moved = [withdraw("orders", &key), register("orders", &key, "b"), withdraw("orders", &key)];
+            stream.write_all(&moved.concat()).expect("the registry reads");
+        }
+    }
+    wait_for_servers(&connection, 5 * (ENDPOINTS - 20));
+    drop(connection);
+    drop(crowds);
+    wait_for_servers(&second, 0);
 }
 
 #[test]
 fn a_chain_of_members_that_watch_each_other_ends_and_the_registry_lives() {
     let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
     let at = registry.address();
-    let members: Vec<TcpStream> = (0..MEMBERS).map(|number| member(at, number)).collect();
+    let members: Vec<TcpStream> = (0..MEMBERS).map(|number| link(at, number)).collect();
     for stream in &members {
         // Their ends are resets: what is sent to them fails.
         set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket of TCP");

@@ -14,6 +14,16 @@ pub const KEYS_PER_RANK_MAX: usize = 1024;
 /// The most answers that one process waits for at a time, watched names included.
 pub const WAITS_MAX: usize = 1024;
 
+/// The most entries of a name that are listed for a watcher: those that came first. The others follow as
+/// these go.
+pub const LISTED_MAX: usize = 4096;
+
+/// How many entries that are gone are kept for the watchers of a name that have not been told yet, in all and
+/// for each watcher; who is further behind begins again.
+pub(super) const GONE_KEPT_MAX: usize = 1024;
+/// See [`GONE_KEPT_MAX`].
+pub(super) const GONE_KEPT_PER_WATCH: usize = 64;
+
 /// The most barriers that one rank waits for at a time; their released numbers are kept for reconnects.
 pub const BARRIER_WAITS_MAX: usize = 16;
 
@@ -25,6 +35,10 @@ pub const BYTES_MAX: usize = 64 << 20;
 
 /// What the registry counts for each thing that it stores, beside its text and address.
 pub(super) const STORED_OVERHEAD_BYTES: usize = 64;
+
+/// What the registry counts for a watch, beside its name: its place in the name, and its share of the numbers
+/// that are gone.
+pub(super) const WATCH_BYTES: usize = STORED_OVERHEAD_BYTES + 8 * GONE_KEPT_PER_WATCH;
 
 /// The longest value of a register that is compared and set, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024;

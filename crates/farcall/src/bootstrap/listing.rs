@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use farcall_base::Address;
 
+use super::limits::LISTED_MAX;
 use super::messages::Listed;
 
 /// How long servers are kept that a registry which was started again has not heard of: they come back within
@@ -15,7 +16,7 @@ use super::messages::Listed;
 pub const KEPT_AFTER_RESTART: Duration = Duration::from_secs(3);
 
 /// An endpoint that listens under a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// Of its process; 0 when it is not known.
     pub incarnation: u64,
@@ -33,7 +34,14 @@ pub struct Server {
     pub address: Address,
 }
 
+/// What tells the endpoints of a name apart, whoever numbers them: incarnation, endpoint, transport.
+type Place = (u64, u32, String);
+
 impl Server {
+    fn place(&self) -> Place {
+        (self.incarnation, self.endpoint, self.transport.clone())
+    }
+
     /// What a registry says of a server; `None` when the key is not `transport#number`.
     pub(super) fn from_listed(listed: &Listed) -> Option<Self> {
         let (transport, endpoint) = listed.key.split_once('#')?;
@@ -60,10 +68,10 @@ pub struct Listing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the number that the source gave.
+    /// By the number that the source gave; at most [`LISTED_MAX`].
     servers: BTreeMap<u64, Server>,
-    /// Known from before the source was lost, and not heard of again yet.
-    former: Vec<Server>,
+    /// Known from before the source was lost or began again, and not heard of again yet; as many at most.
+    former: BTreeMap<Place, Server>,
     former_until: Option<Instant>,
     is_complete: bool,
     trouble: Option<String>,
@@ -94,7 +102,7 @@ impl Listing {
     /// All servers that are known now.
     pub fn servers(&self) -> Vec<Server> {
         let state = self.lock();
-        state.servers.values().chain(&state.former).cloned().collect()
+        state.servers.values().chain(state.former.values()).cloned().collect()
     }
 
     /// Whether the source has told all that it knew when it was asked.
@@ -113,15 +121,13 @@ impl Listing {
         drop(self.changed.wait_timeout_while(self.lock(), within, unchanged));
     }
 
-    /// A server listens.
+    /// A server listens. More than a correct source lists are not taken note of.
     pub fn listed(&self, number: u64, server: Server) {
         self.change(|state| {
-            let is_again = |former: &Server| {
-                (former.incarnation, former.endpoint, &former.transport)
-                    == (server.incarnation, server.endpoint, &server.transport)
-            };
-            state.former.retain(|former| !is_again(former));
-            state.servers.insert(number, server.clone());
+            if state.servers.len() < LISTED_MAX || state.servers.contains_key(&number) {
+                state.former.remove(&server.place());
+                state.servers.insert(number, server);
+            }
         });
     }
 
@@ -130,9 +136,15 @@ impl Listing {
         self.change(|state| drop(state.servers.remove(&number)));
     }
 
-    /// All servers that the source knows have been listed.
+    /// All servers that the source knows have been listed: those that it has known all the time and did not
+    /// list again are gone.
     pub fn complete(&self) {
-        self.change(|state| (state.is_complete, state.trouble) = (true, None));
+        self.change(|state| {
+            (state.is_complete, state.trouble) = (true, None);
+            if state.former_until.is_none() {
+                state.former.clear();
+            }
+        });
     }
 
     /// The source is lost; what it said stays known.
@@ -143,10 +155,14 @@ impl Listing {
     /// The source is back and lists its servers from the beginning.
     pub fn source_back(&self, now: Instant) {
         self.change(|state| {
-            let servers = core::mem::take(&mut state.servers);
-            state.former.extend(servers.into_values());
+            state.set_aside();
             state.former_until = Some(now + KEPT_AFTER_RESTART);
         });
+    }
+
+    /// The source lists its servers from the beginning once more.
+    pub fn restarted(&self) {
+        self.change(State::set_aside);
     }
 
     /// When [`Listing::forget_former`] has something to do.
@@ -157,7 +173,7 @@ impl Listing {
     /// Forgets the servers that the source has not heard of in time since it is back.
     pub fn forget_former(&self, now: Instant) {
         if self.former_until().is_some_and(|until| until <= now) {
-            self.change(|state| (state.former, state.former_until) = (Vec::new(), None));
+            self.change(|state| (state.former, state.former_until) = (BTreeMap::new(), None));
         }
     }
 
@@ -171,6 +187,16 @@ impl Listing {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn set_aside(&mut self) {
+        for server in core::mem::take(&mut self.servers).into_values() {
+            if self.former.len() < LISTED_MAX {
+                self.former.insert(server.place(), server);
+            }
+        }
     }
 }
 
@@ -210,5 +236,29 @@ mod tests {
         assert_eq!((listing.servers(), listing.version() > seen), (vec![server(2)], true));
         listing.gone(7);
         assert!(listing.servers().is_empty() && listing.is_complete() && listing.trouble().is_none());
+    }
+
+    #[test]
+    fn servers_stay_known_while_their_source_lists_them_again_and_no_longer() {
+        let listing = Listing::new();
+        (1..=3).for_each(|number| listing.listed(number, server(number)));
+        listing.complete();
+        listing.restarted();
+        assert_eq!(listing.servers().len(), 3);
+        listing.listed(3, server(3));
+        assert_eq!(listing.servers(), [server(3), server(1), server(2)]);
+        listing.complete();
+        assert_eq!(listing.servers(), [server(3)]);
+    }
+
+    #[test]
+    fn a_source_that_lists_without_end_fills_no_memory() {
+        let listing = Listing::new();
+        for round in 0..3 {
+            (0..2 * LISTED_MAX as u64)
+                .for_each(|number| listing.listed(number, server(round << 32 | number)));
+            listing.restarted();
+        }
+        assert!(listing.servers().len() <= 2 * LISTED_MAX, "{} servers", listing.servers().len());
     }
 }

@@ -3,6 +3,7 @@
 //! Decoding checks everything that can be checked without knowing the cluster: lengths, ranges and text. A
 //! peer of another version is recognised by the first fields of [`Ask::Join`], which never change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use farcall_base::{Address, NO_RANK};
@@ -13,7 +14,7 @@ use super::refusal::Refusal;
 use super::secret::Secret;
 
 /// The version of the messages that this build speaks.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// What a connection to the registry begins with.
 const MAGIC: [u8; 8] = *b"farcall\0";
@@ -118,11 +119,13 @@ pub(super) enum Answer {
     /// All ranks have reached the barrier.
     Released { request: u64 },
     /// An endpoint listens under the watched name.
-    Listed { request: u64, listed: Listed },
+    Listed { request: u64, listed: Arc<Listed> },
     /// The endpoint of this number listens no more.
     Gone { request: u64, number: u64 },
     /// All endpoints that listened when the watch began have been listed.
     Current { request: u64 },
+    /// The watch begins again: its member is too far behind for single changes.
+    Restarted { request: u64 },
     /// The register as it is now, and whether the value asked for was set.
     Compared { request: u64, was_set: bool, revision: u64, value: Vec<u8> },
     /// How many ranks are not at the barrier, and the first [`MISSING_NAMED_MAX`] of them.
@@ -256,6 +259,9 @@ impl Join {
 }
 
 impl Answer {
+    /// The length of [`Answer::Gone`].
+    pub(super) const GONE_BYTES: usize = 4 + 1 + 8 + 8;
+
     /// The message with its length in front.
     pub(super) fn to_frame(&self) -> Vec<u8> {
         match self {
@@ -281,6 +287,7 @@ impl Answer {
                 out.push(ranks.len() as u8);
                 ranks.iter().for_each(|rank| out.extend_from_slice(&rank.to_le_bytes()));
             }),
+            Self::Restarted { request } => numbered(138, *request, |_| ()),
         }
     }
 
@@ -296,7 +303,7 @@ impl Answer {
                 address: take_address(&mut fields)?,
             },
             132 => Self::Released { request: fields.u64()? },
-            133 => Self::Listed { request: fields.u64()?, listed: Listed::take(&mut fields)? },
+            133 => Self::Listed { request: fields.u64()?, listed: Arc::new(Listed::take(&mut fields)?) },
             134 => Self::Gone { request: fields.u64()?, number: fields.u64()? },
             135 => Self::Current { request: fields.u64()? },
             136 => Self::Compared {
@@ -315,6 +322,7 @@ impl Answer {
                     _ => return Err(Malformed("more missing ranks than are named")),
                 },
             },
+            138 => Self::Restarted { request: fields.u64()? },
             _ => return Err(Malformed("an unknown kind of message")),
         };
         fields.end()?;
@@ -330,6 +338,7 @@ impl Answer {
             | Self::Listed { request, .. }
             | Self::Gone { request, .. }
             | Self::Current { request }
+            | Self::Restarted { request }
             | Self::Compared { request, .. }
             | Self::Missing { request, .. } => Some(*request),
         }
@@ -337,6 +346,12 @@ impl Answer {
 }
 
 impl Listed {
+    /// The length of the answer that lists it.
+    pub(super) fn bytes(&self) -> usize {
+        const FIXED_BYTES: usize = 4 + 1 + 8 + 8 + 8 + 4 + 8 + 3 * 2;
+        FIXED_BYTES + self.key.len() + self.address.as_bytes().len() + self.host.len()
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.incarnation.to_le_bytes());

@@ -3,6 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::time::Duration;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use farcall_base::{Address, AddressError, Instant};
@@ -241,13 +242,11 @@ impl<'e> Connection<'e> {
         let (servers, others): (Vec<_>, Vec<_>) =
             listing.servers().into_iter().partition(|server| reach_of(server, transport).is_none());
         state.out_of_reach = others.iter().find_map(|server| reach_of(server, transport));
-        let mut former = core::mem::take(&mut state.candidates);
-        for server in servers {
-            let place = former.iter().position(|candidate| candidate.server == server);
-            state
-                .candidates
-                .push(place.map_or_else(|| Candidate::new(server), |place| former.swap_remove(place)));
-        }
+        let former = core::mem::take(&mut state.candidates).into_iter();
+        let mut former: HashMap<Server, Candidate> =
+            former.map(|candidate| (candidate.server.clone(), candidate)).collect();
+        let candidate = |server: Server| former.remove(&server).unwrap_or_else(|| Candidate::new(server));
+        state.candidates = servers.into_iter().map(candidate).collect();
     }
 }
 

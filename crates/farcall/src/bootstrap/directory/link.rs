@@ -19,6 +19,9 @@ pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(1);
 /// The longest that a message waits for room in the socket; a rendezvous that does not read has stopped.
 const SEND_MAX: Duration = Duration::from_secs(1);
 
+/// The longest that a message takes to arrive once it has begun; a registry that stops within one is lost.
+pub(super) const MESSAGE_MAX: Duration = Duration::from_secs(2);
+
 /// Why no connection was made.
 #[derive(Debug)]
 pub(super) enum LinkError {
@@ -94,8 +97,9 @@ pub(super) fn send(mut stream: &TcpStream, ask: &Ask) -> io::Result<()> {
     stream.write_all(&ask.to_frame())
 }
 
-/// Waits for the next message. After an error the connection is of no more use.
-pub(super) fn receive(mut stream: &TcpStream) -> io::Result<Answer> {
+/// Waits for the next message, for so long at most. After an error the connection is of no more use.
+pub(super) fn receive(stream: &TcpStream, within: Duration) -> io::Result<Answer> {
+    let mut stream = Until { stream, deadline: Instant::now() + within };
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
@@ -107,17 +111,32 @@ pub(super) fn receive(mut stream: &TcpStream) -> io::Result<Answer> {
     Answer::decode(&message).map_err(|Malformed(_)| invalid())
 }
 
+/// A connection that is read until a point in time, however few bytes come at a time.
+struct Until<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // A limit below a microsecond would mean none to the system.
+        self.stream.set_read_timeout(Some(left.max(Duration::from_micros(1))))?;
+        self.stream.read(into)
+    }
+}
+
 const NOT_A_RENDEZVOUS: &str = "what listens there is no rendezvous";
 
 fn greet(stream: &TcpStream, join: &Join, deadline: Instant) -> io::Result<Answer> {
     stream.set_nodelay(true)?;
     keep_alive(stream)?;
     stream.set_write_timeout(Some(SEND_MAX))?;
-    stream.set_read_timeout(Some(attempt_time(deadline)))?;
     send(stream, &Ask::Join(join.clone()))?;
-    let answer = receive(stream)?;
-    stream.set_read_timeout(None)?;
-    Ok(answer)
+    receive(stream, attempt_time(deadline))
 }
 
 /// A time limit of zero would mean none to the system.

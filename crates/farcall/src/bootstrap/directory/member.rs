@@ -76,6 +76,11 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
+        let Some(watch) = state.watches.get_mut(&self.request) else { return };
+        watch.watchers -= 1;
+        if watch.watchers > 0 {
+            return;
+        }
         state.watches.remove(&self.request);
         if state.link.is_some() {
             self.shared.send(&mut state, &Ask::Cancel { request: self.request });
@@ -160,11 +165,17 @@ impl Member {
     /// Begins to watch a name; `None` when this process waits for too much.
     pub(super) fn watch(&self, name: &str) -> Option<Watching> {
         let mut state = self.shared.lock();
+        let watched = state.watches.iter_mut().find(|(_, watch)| watch.name == name);
+        if let Some((&request, watch)) = watched {
+            watch.watchers += 1;
+            let listing = Arc::clone(&watch.listing);
+            return Some(Watching { shared: Arc::clone(&self.shared), request, listing });
+        }
         if state.waits.len() + state.watches.len() >= WAITS_MAX {
             return None;
         }
         let (request, listing) = (state.next_request(), Listing::new());
-        let watch = Watch { name: name.to_owned(), listing: Arc::clone(&listing) };
+        let watch = Watch { name: name.to_owned(), watchers: 1, listing: Arc::clone(&listing) };
         if state.link.is_none() {
             listing.source_lost(state.trouble.as_deref().unwrap_or("it is being connected to"));
         }
@@ -348,7 +359,7 @@ impl Shared {
                 Err(_) => return None,
             }
             if !descriptors[0].revents().is_empty() {
-                return link::receive(stream).ok();
+                return link::receive(stream, link::MESSAGE_MAX).ok();
             }
             // It does not block; whether it was readable does not matter.
             let _ = rustix::io::read(&self.waker, &mut [0; 8]);
@@ -400,6 +411,7 @@ impl Shared {
                 }
                 Answer::Gone { number, .. } => watch.listing.gone(*number),
                 Answer::Current { .. } => watch.listing.complete(),
+                Answer::Restarted { .. } => watch.listing.restarted(),
                 _ => {}
             };
         }

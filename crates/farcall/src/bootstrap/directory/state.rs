@@ -38,9 +38,10 @@ pub(super) struct State {
     requests_used: u64,
 }
 
-/// A name that is watched.
+/// A name that is watched, by so many of this process: a registry tells each member once.
 pub(super) struct Watch {
     pub(super) name: String,
+    pub(super) watchers: usize,
     pub(super) listing: Arc<Listing>,
 }
 

@@ -243,6 +243,32 @@ fn a_refusal_after_a_lost_connection_is_reported_and_overcome() {
 }
 
 #[test]
+fn a_registry_that_stops_within_a_message_is_lost() {
+    let registry = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let place = registry.local_addr().expect("it is bound");
+    registry.set_nonblocking(true).expect("a socket");
+    let begun = Instant::now();
+    let accept = || loop {
+        match registry.accept() {
+            Ok((stream, _)) => return Some(stream),
+            Err(_) if begun.elapsed() >= PLENTY => return None,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    std::thread::scope(|scope| {
+        let again = scope.spawn(|| {
+            let mut first = accept()?;
+            // Welcome, and the length of a message that never comes.
+            first.write_all(&[2, 0, 0, 0, 129, 0, 100, 0]).expect("the member reads");
+            accept().map(|second| (first, second))
+        });
+        let member = join(place, 0, 1, 100);
+        assert!(again.join().expect("no panic").is_some(), "the member waits for the rest for ever");
+        drop(member);
+    });
+}
+
+#[test]
 fn a_machine_of_many_names_tells_whether_others_reach_it() {
     let everywhere = Rendezvous::bind("0.0.0.0:0", 1).expect("a free port");
     let from_here = everywhere.address_from_here();

@@ -49,7 +49,7 @@ fn answers() -> Vec<Answer> {
     let host = "h".repeat(HOST_BYTES_MAX);
     vec![
         Answer::Welcome { beyond_machine: true },
-        Answer::Refused(Refusal::Version { rendezvous: 2 }),
+        Answer::Refused(Refusal::Version { rendezvous: 3 }),
         Answer::Refused(Refusal::Size { asked: 3, size: 2 }),
         Answer::Refused(Refusal::RankTaken { rank: 1, process: 4711, host }),
         Answer::Refused(Refusal::Hosts),
@@ -59,11 +59,12 @@ fn answers() -> Vec<Answer> {
         Answer::Refused(Refusal::Impostor),
         Answer::Resolved { request: 1, incarnation: u64::MAX, address },
         Answer::Released { request: 2 },
-        Answer::Listed { request: 3, listed: listed() },
+        Answer::Listed { request: 3, listed: Arc::new(listed()) },
         Answer::Gone { request: 4, number: 5 },
         Answer::Current { request: 6 },
         Answer::Compared { request: 7, was_set: false, revision: 8, value: vec![9] },
         Answer::Missing { request: 8, count: 20, ranks: vec![3, 5] },
+        Answer::Restarted { request: 10 },
     ]
 }
 
@@ -96,7 +97,7 @@ fn the_bytes_of_a_join_are_the_documented_ones() {
     let expected = [
         &[69, 0, 0, 0, 1][..],
         b"farcall\0",
-        &[2, 0],
+        &[3, 0],
         &[1, 0, 0, 0, 2, 0, 0, 0],
         &[3, 0, 0, 0, 0, 0, 0, 0],
         &[4, 0, 0, 0, 0, 0, 0, 0],

@@ -18,6 +18,9 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// The most bytes taken from a connection before others have their turn; a frame and its length fit.
 const INPUT_BYTES_MAX: usize = 16 << 10;
 
+/// The memory that a connection keeps for its next answers.
+const SPARE_BYTES: usize = 1024;
+
 /// A connection that does not block.
 pub(super) struct Connection {
     stream: TcpStream,
@@ -25,6 +28,8 @@ pub(super) struct Connection {
     /// What the server has last asked the kernel to report.
     interest: EventFlags,
     input: Vec<u8>,
+    /// How much of the input has been taken.
+    taken: usize,
     output: Vec<u8>,
     state: State,
 }
@@ -51,7 +56,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         keep_alive(&stream)?;
         let (input, output, state) = (Vec::new(), Vec::new(), State::Fresh { deadline });
-        Ok(Self { stream, from, interest: EventFlags::IN, input, output, state })
+        Ok(Self { stream, from, interest: EventFlags::IN, input, taken: 0, output, state })
     }
 
     /// The other machine.
@@ -119,28 +124,39 @@ impl Connection {
     pub(super) fn has_spoken(&mut self) -> bool {
         // What is wrong with the connection comes to light when it is served.
         let _ = self.fill();
-        !self.input.is_empty()
+        self.input.len() > self.taken
     }
 
     /// The next message that has arrived whole, without its length.
     pub(super) fn next_message(&mut self) -> Result<Option<Vec<u8>>, Finished> {
-        let Some(length) = self.input.first_chunk() else { return Ok(None) };
+        let input = &self.input[self.taken..];
+        let Some(length) = input.first_chunk() else {
+            self.remove_taken();
+            return Ok(None);
+        };
         let length = u32::from_le_bytes(*length) as usize;
         if length == 0 || length > FRAME_BYTES_MAX {
             return Err(Finished);
         }
-        if self.input.len() < 4 + length {
+        let Some(message) = input.get(4..4 + length).map(<[u8]>::to_vec) else {
+            self.remove_taken();
             return Ok(None);
-        }
-        let message = self.input[4..4 + length].to_vec();
-        self.input.drain(..4 + length);
+        };
+        self.taken += 4 + length;
         Ok(Some(message))
     }
 
-    /// Queues an answer and sends what the socket takes.
-    pub(super) fn send(&mut self, answer: &Answer) -> Result<(), Finished> {
+    /// Once for all messages that came together, because a stranger chooses how many. What is left is less
+    /// than one, and so is its memory: there may be many connections.
+    fn remove_taken(&mut self) {
+        self.input.drain(..core::mem::take(&mut self.taken));
+        self.input.shrink_to_fit();
+    }
+
+    /// Queues an answer.
+    pub(super) fn queue(&mut self, answer: &Answer) -> Result<(), Finished> {
         self.output.extend_from_slice(&answer.to_frame());
-        if self.output.len() > OUTPUT_BYTES_MAX { Err(Finished) } else { self.flush() }
+        if self.output.len() > OUTPUT_BYTES_MAX { Err(Finished) } else { Ok(()) }
     }
 
     /// Sends what the socket takes; a refused connection is finished when all is sent.
@@ -154,6 +170,7 @@ impl Connection {
                 Err(_) => return Err(Finished),
             }
         }
+        self.output.shrink_to(SPARE_BYTES);
         if matches!(self.state, State::Refused { .. }) { Err(Finished) } else { Ok(()) }
     }
 }
@@ -161,5 +178,64 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A connection, and its other end.
+    fn pair() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let there = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (here, from) = listener.accept().expect("it connects");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        (Connection::new(here, from.ip(), deadline).expect("a socket"), there)
+    }
+
+    /// The messages that have arrived when there are `count`.
+    fn messages(connection: &mut Connection, count: usize) -> Vec<Vec<u8>> {
+        let mut messages = Vec::new();
+        while messages.len() < count {
+            connection.fill().expect("it is open");
+            while let Some(message) = connection.next_message().expect("they are well-formed") {
+                messages.push(message);
+            }
+        }
+        messages
+    }
+
+    #[test]
+    fn messages_are_cut_out_however_they_come_and_leave_no_memory() {
+        let (mut connection, mut there) = pair();
+        let many: Vec<u8> =
+            (0..2000_u16).flat_map(|n| [&[2, 0, 0, 0][..], &n.to_le_bytes()].concat()).collect();
+        there.write_all(&many).expect("there is room");
+        let expected: Vec<Vec<u8>> = (0..2000_u16).map(|n| n.to_le_bytes().to_vec()).collect();
+        assert_eq!(messages(&mut connection, 2000), expected);
+        assert_eq!((connection.input.len(), connection.input.capacity()), (0, 0));
+        let long = [&(FRAME_BYTES_MAX as u32).to_le_bytes()[..], &[7; FRAME_BYTES_MAX]].concat();
+        there.write_all(&[&long[..], &long[..100]].concat()).expect("there is room");
+        assert_eq!(messages(&mut connection, 1), [[7; FRAME_BYTES_MAX]]);
+        there.write_all(&long[100..]).expect("there is room");
+        assert_eq!(messages(&mut connection, 1), [[7; FRAME_BYTES_MAX]]);
+        assert!(connection.input.capacity() <= FRAME_BYTES_MAX + 4, "{}", connection.input.capacity());
+    }
+
+    #[test]
+    fn what_was_sent_leaves_no_memory() {
+        let (mut connection, mut there) = pair();
+        let answer = Answer::Released { request: 7 };
+        (0..10_000).for_each(|_| connection.queue(&answer).expect("it is below the bound"));
+        let mut buffer = vec![0; 1 << 16];
+        while connection.output_bytes() > 0 {
+            connection.flush().expect("it is open");
+            let _ = there.read(&mut buffer).expect("it is open");
+        }
+        assert!(connection.output.capacity() <= SPARE_BYTES, "{} bytes", connection.output.capacity());
     }
 }

@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 use farcall_base::Address;
 
 use super::super::fields::Malformed;
-use super::super::limits::{BYTES_MAX, STORED_OVERHEAD_BYTES};
+use super::super::limits::{BYTES_MAX, FRAME_BYTES_MAX, STORED_OVERHEAD_BYTES, WATCH_BYTES};
 use super::super::messages::{Answer, Ask, Join, Place};
 use super::super::secret::Secret;
 use super::registry::{Fault, Leaving, LinkId, Outgoing, Registry};
+
+/// The room of a connection for news.
+const ROOM_BYTES: usize = 100;
 
 const SIZE: u32 = 4;
 const HONEST: LinkId = 100;
 const HONEST_RANK: u32 = 3;
 
 /// What the registry may store for one message, beside its bytes.
-const STORED_PER_MESSAGE_MAX: usize = 2 * STORED_OVERHEAD_BYTES;
+const STORED_PER_MESSAGE_MAX: usize = STORED_OVERHEAD_BYTES + WATCH_BYTES;
 
 /// How much later each message comes: leases and held ranks end meanwhile.
 const STEP: Duration = Duration::from_millis(50);
@@ -41,6 +44,7 @@ pub fn fuzz_rendezvous(bytes: &[u8]) {
             Ok(ask) => cluster.take(link, ask),
             Err(Malformed(_)) => cluster.end(link, Leaving::Broken),
         }
+        cluster.tell_news();
         cluster.check_what_is_stored();
     }
     cluster.serve_the_honest();
@@ -109,7 +113,7 @@ impl Cluster {
             Ask::Missing { request, name } => registry.missing(link, request, &name),
             Ask::Watch { request, name } => {
                 self.watches.insert((link, request));
-                registry.watch(link, request, name)
+                registry.watch(link, request, name).map(|()| Outgoing::new())
             }
             Ask::CompareAndSet { request, key, expected, value } => {
                 self.waits.insert((link, request));
@@ -120,8 +124,10 @@ impl Cluster {
                 self.watches.remove(&(link, request));
                 registry.cancel(link, request).map(|()| Outgoing::new())
             }
-            Ask::Register { name, key, address } => registry.register(link, name, key, address),
-            Ask::Withdraw { name, key } => registry.withdraw(link, name, key),
+            Ask::Register { name, key, address } => {
+                registry.register(link, name, key, address).map(|()| Outgoing::new())
+            }
+            Ask::Withdraw { name, key } => registry.withdraw(link, name, key).map(|()| Outgoing::new()),
             Ask::Renew { lease } => registry.renew(link, lease, now).map(|()| Outgoing::new()),
             Ask::Leave if is_member => return self.end(link, Leaving::Orderly),
             Ask::Join(_) | Ask::OtherVersion | Ask::Leave => {
@@ -144,13 +150,12 @@ impl Cluster {
     fn join(&mut self, link: LinkId, join: Join) {
         let former_holder = self.registry.holder_of(&join);
         match self.registry.join(link, join.clone(), self.now) {
-            Ok(joined) => {
-                assert_eq!(joined.former, former_holder);
-                if let Some(former) = joined.former {
+            Ok(former) => {
+                assert_eq!(former, former_holder);
+                if let Some(former) = former {
                     assert_ne!(former, HONEST, "no process takes the place of another one");
                     self.forget(former);
                 }
-                self.check(&joined.outgoing);
                 self.members.insert(link);
                 assert_eq!(self.registry.holder_of(&join), Some(link));
             }
@@ -162,8 +167,13 @@ impl Cluster {
         for (link, answer) in outgoing {
             assert!(self.members.contains(link), "an answer to a connection that is gone");
             let request = answer.request().expect("only answers to requests go out");
-            let is_watch =
-                matches!(answer, Answer::Listed { .. } | Answer::Gone { .. } | Answer::Current { .. });
+            let is_watch = matches!(
+                answer,
+                Answer::Listed { .. }
+                    | Answer::Gone { .. }
+                    | Answer::Current { .. }
+                    | Answer::Restarted { .. }
+            );
             let is_waited_for = if is_watch {
                 self.watches.contains(&(*link, request))
             } else {
@@ -178,9 +188,20 @@ impl Cluster {
     }
 
     fn end(&mut self, link: LinkId, leaving: Leaving) {
-        let outgoing = self.registry.leave(link, self.now, leaving);
+        self.registry.leave(link, self.now, leaving);
         self.forget(link);
-        self.check(&outgoing);
+    }
+
+    /// Tells one watch what has changed; one connection never has room.
+    fn tell_news(&mut self) {
+        const DEAF: LinkId = 3;
+        let room = |link: LinkId| if link == DEAF { 0 } else { ROOM_BYTES };
+        if let Some((link, news)) = self.registry.next_news(room) {
+            let bytes: usize = news.iter().map(|answer| answer.to_frame().len()).sum();
+            let is_short = bytes <= ROOM_BYTES + FRAME_BYTES_MAX + 64;
+            assert!(is_short && (link != DEAF || news.is_empty()), "more than there is room for");
+            self.check(&news.into_iter().map(|answer| (link, answer)).collect());
+        }
     }
 
     fn forget(&mut self, link: LinkId) {

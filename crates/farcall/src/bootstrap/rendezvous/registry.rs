@@ -6,10 +6,14 @@
 //! its connection is gone, so that no peer is sent to a process that has died; a member that merely lost its
 //! connection publishes again when it is back. Its rank is held for it until then, or for [`RANK_HELD`].
 //!
+//! News of watched names do not go out with what caused them: whoever sends asks for them, watch by watch, as
+//! its connections have room ([`Registry::next_news`]).
+//!
 //! All that a member makes the registry store is counted in bytes, for it and in total. To leave costs a
 //! member as much as what it left behind, whatever the others wait for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use farcall_base::{Address, NO_RANK};
@@ -17,7 +21,7 @@ use farcall_base::{Address, NO_RANK};
 use super::super::fields::Malformed;
 use super::super::limits::{
     BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, MEMBERS_MAX, RANK_HELD,
-    STORED_OVERHEAD_BYTES, WAITS_MAX,
+    STORED_OVERHEAD_BYTES, WAITS_MAX, WATCH_BYTES,
 };
 use super::super::messages::{Answer, Join, MISSING_NAMED_MAX, Place};
 use super::super::refusal::Refusal;
@@ -52,6 +56,12 @@ pub(super) struct Registry {
     barriers: BTreeMap<String, BTreeMap<u32, (LinkId, u64)>>,
     names: Names,
     values: Values,
+    /// The watches of which there is more to tell, and the one that was told last; after it come those of
+    /// others.
+    behind: BTreeSet<(LinkId, String)>,
+    told_last: (LinkId, String),
+    /// Those whose connections have no room.
+    blocked: BTreeMap<LinkId, BTreeSet<String>>,
     /// Of all members together.
     bytes: usize,
 }
@@ -119,6 +129,9 @@ impl Registry {
             barriers: BTreeMap::new(),
             names: Names::default(),
             values: Values::default(),
+            behind: BTreeSet::new(),
+            told_last: (0, String::new()),
+            blocked: BTreeMap::new(),
             bytes: 0,
         }
     }
@@ -141,8 +154,8 @@ impl Registry {
         self.bytes
     }
 
-    /// Lets a process in. The connection that it had before, if any, is no member any more.
-    pub(super) fn join(&mut self, link: LinkId, join: Join, now: Instant) -> Result<Joined, Refusal> {
+    /// Lets a process in. The connection that it had before, if any, is no member any more; which it was.
+    pub(super) fn join(&mut self, link: LinkId, join: Join, now: Instant) -> Result<Option<LinkId>, Refusal> {
         let life = Life { incarnation: join.incarnation, secret: join.secret };
         let former = self.holder_of(&join);
         match join.place {
@@ -159,7 +172,9 @@ impl Registry {
         if former.is_none() && self.members.len() >= MEMBERS_MAX {
             return Err(Refusal::Full);
         }
-        let outgoing = former.map(|former| self.leave(former, now, Leaving::Broken)).unwrap_or_default();
+        if let Some(former) = former {
+            self.leave(former, now, Leaving::Broken);
+        }
         let rank = match join.place {
             Place::Rank { rank, .. } => {
                 self.ranks[rank as usize].hold(link, life, &join);
@@ -172,7 +187,7 @@ impl Registry {
         };
         let Join { machine, host, .. } = join;
         self.members.insert(link, Member::new(life, rank, machine, host));
-        Ok(Joined { former, outgoing })
+        Ok(former)
     }
 
     fn judge_rank(
@@ -206,9 +221,9 @@ impl Registry {
         Ok(())
     }
 
-    /// A connection is gone. Members that watch its names are told.
-    pub(super) fn leave(&mut self, link: LinkId, now: Instant, leaving: Leaving) -> Outgoing {
-        let Some(member) = self.members.remove(&link) else { return Outgoing::new() };
+    /// A connection is gone.
+    pub(super) fn leave(&mut self, link: LinkId, now: Instant, leaving: Leaving) {
+        let Some(member) = self.members.remove(&link) else { return };
         self.bytes -= member.bytes;
         for (request, wait) in &member.waits {
             self.forget(link, member.rank, *request, wait);
@@ -225,8 +240,9 @@ impl Registry {
             }
             None => drop(self.open.remove(&member.life.incarnation)),
         }
-        let gone = member.registered.iter().map(|(name, key)| self.names.withdraw(link, name, key));
-        gone.flatten().collect()
+        for (name, key) in &member.registered {
+            self.names.withdraw(link, name, key);
+        }
     }
 
     /// A member was heard of.
@@ -334,14 +350,14 @@ impl Registry {
         Ok(())
     }
 
-    /// An endpoint of a member listens under a name; the members that watch it are told.
+    /// An endpoint of a member listens under a name.
     pub(super) fn register(
         &mut self,
         link: LinkId,
         name: String,
         key: String,
         address: Address,
-    ) -> Result<Outgoing, Fault> {
+    ) -> Result<(), Fault> {
         let member = self.member(link)?;
         let place = (name, key);
         let is_new = !member.registered.contains(&place);
@@ -354,27 +370,66 @@ impl Registry {
         self.count(link, named_bytes(&name, &key, &address), former)?;
         let member = self.members.get_mut(&link).expect("it was there a moment ago");
         member.registered.insert((name.clone(), key.clone()));
-        Ok(self.names.register(link, member, name, key, address))
+        self.names.register(link, member, name, key, address);
+        Ok(())
     }
 
     /// An endpoint of a member listens under a name no more.
-    pub(super) fn withdraw(&mut self, link: LinkId, name: String, key: String) -> Result<Outgoing, Fault> {
+    pub(super) fn withdraw(&mut self, link: LinkId, name: String, key: String) -> Result<(), Fault> {
         let member = self.member(link)?;
         let place = (name, key);
         if !member.registered.remove(&place) {
-            return Ok(Outgoing::new());
+            return Ok(());
         }
         let (name, key) = place;
         let former =
             self.names.address_of(link, &name, &key).map_or(0, |former| named_bytes(&name, &key, former));
         self.count(link, 0, former)?;
-        Ok(self.names.withdraw(link, &name, &key))
+        self.names.withdraw(link, &name, &key);
+        Ok(())
     }
 
     /// A member wants to know who listens under a name: all who do now, and every change from now on.
-    pub(super) fn watch(&mut self, link: LinkId, request: u64, name: String) -> Result<Outgoing, Fault> {
+    pub(super) fn watch(&mut self, link: LinkId, request: u64, name: String) -> Result<(), Fault> {
         self.wait(link, request, Wait::Watch { name: name.clone() })?;
-        Ok(self.names.watch(link, request, name))
+        if !self.names.watch(link, request, name.clone()) {
+            self.end_wait(link, request);
+            return Err(malformed("watches the same name twice"));
+        }
+        self.behind.insert((link, name));
+        Ok(())
+    }
+
+    /// What one watch is to be told next, if any is. `room` says how many bytes a connection takes now; one
+    /// that takes none is told when it does ([`Registry::has_room`]).
+    pub(super) fn next_news(&mut self, room: impl Fn(LinkId) -> usize) -> Option<(LinkId, Vec<Answer>)> {
+        let (link, name) = self.next_behind()?;
+        let bytes_max = room(link);
+        if bytes_max == 0 {
+            self.blocked.entry(link).or_default().insert(name);
+            return Some((link, Vec::new()));
+        }
+        let page = self.names.news(link, &name, bytes_max);
+        if !page.is_last {
+            self.behind.insert((link, name));
+        }
+        Some((link, page.answers))
+    }
+
+    /// The watches take turns, so that one with much to be told holds no other up.
+    fn next_behind(&mut self) -> Option<(LinkId, String)> {
+        let after = (Bound::Excluded(&self.told_last), Bound::Unbounded);
+        let next = self.behind.range(after).next().or_else(|| self.behind.first());
+        let Some(next) = next.cloned() else { return self.names.next_to_tell() };
+        self.behind.remove(&next);
+        self.told_last.clone_from(&next);
+        Some(next)
+    }
+
+    /// The connection takes news again.
+    pub(super) fn has_room(&mut self, link: LinkId) {
+        let names = self.blocked.remove(&link).unwrap_or_default();
+        self.behind.extend(names.into_iter().map(|name| (link, name)));
     }
 
     /// A member wants to set a register.
@@ -454,18 +509,18 @@ impl Registry {
                     self.barriers.remove(name);
                 }
             }
-            Wait::Watch { name } => self.names.forget(link, request, name),
+            Wait::Watch { name } => {
+                self.names.forget(link, name);
+                self.behind.remove(&(link, name.clone()));
+                if let Some(names) = self.blocked.get_mut(&link) {
+                    names.remove(name);
+                    if names.is_empty() {
+                        self.blocked.remove(&link);
+                    }
+                }
+            }
         }
     }
-}
-
-/// What came of a join.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Joined {
-    /// The connection that the process had before.
-    pub(super) former: Option<LinkId>,
-    /// What others are told.
-    pub(super) outgoing: Outgoing,
 }
 
 /// How a member goes.
@@ -513,9 +568,8 @@ impl Member {
 impl Wait {
     fn bytes(&self) -> usize {
         match self {
-            Self::Resolve { key: text, .. } | Self::Barrier { name: text } | Self::Watch { name: text } => {
-                stored_bytes(&[text.len()])
-            }
+            Self::Resolve { key: text, .. } | Self::Barrier { name: text } => stored_bytes(&[text.len()]),
+            Self::Watch { name } => WATCH_BYTES + name.len(),
         }
     }
 }

@@ -36,8 +36,20 @@ const LOOK_FOR_OVERDUE: Duration = Duration::from_millis(100);
 /// The most events that the kernel reports at a time.
 const EVENTS_MAX: usize = 256;
 
-/// The most bytes that wait for all members that do not read.
+/// The most bytes that wait for all members that do not read. Beyond it the one with the most is ended.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// The most bytes of news of names that wait for a member; the rest is told when it has read these.
+const NEWS_WAITING_MAX: usize = 256 << 10;
+
+/// When this many bytes wait for all, a member gets news only when nothing waits for it.
+const NEWS_WHILE_WAITING: usize = OUTPUT_BYTES_MAX / 2;
+
+/// The most bytes of news of one name at a time.
+const PAGE_BYTES_MAX: usize = 16 << 10;
+
+/// The most watches that are told something before connections have their turn again.
+const NEWS_PER_TURN: usize = 1024;
 
 /// The names of the two descriptors that are no connections.
 const STOP: u64 = u64::MAX;
@@ -90,7 +102,9 @@ impl Server {
     pub(super) fn run(mut self) {
         let mut events = [MaybeUninit::uninit(); EVENTS_MAX];
         loop {
-            let timeout = timespec(self.next_time().saturating_duration_since(Instant::now()));
+            let more = self.tell_news();
+            let next_time = if more { Instant::now() } else { self.next_time() };
+            let timeout = timespec(next_time.saturating_duration_since(Instant::now()));
             // An interrupted wait reports nothing and is repeated.
             let ready =
                 epoll::wait(&self.epoll, &mut events, Some(&timeout)).map_or(&[][..], |(ready, _)| &*ready);
@@ -201,6 +215,9 @@ impl Server {
         let before = connection.output_bytes();
         let flushed = connection.flush();
         self.output_bytes -= before - connection.output_bytes();
+        if room_for_news(connection, self.output_bytes) > 0 {
+            self.registry.has_room(link);
+        }
         if let Some(interest) = connection.new_interest() {
             epoll::modify(&self.epoll, connection.as_fd(), EventData::new_u64(link), interest)
                 .map_err(|_| Finished)?;
@@ -217,10 +234,10 @@ impl Server {
                 Ok(outgoing) => self.send_all(outgoing),
                 Err(Fault::Malformed(Malformed(_))) => return Err(Finished),
                 Err(Fault::Refused(refusal)) => {
-                    let gone = self.registry.leave(link, Instant::now(), Leaving::Broken);
+                    self.registry.leave(link, Instant::now(), Leaving::Broken);
                     self.uncount_member(link);
                     let refused = self.refuse(link, refusal);
-                    self.send_all(gone.into_iter().chain(refused).collect());
+                    self.send_all(refused);
                 }
             }
         }
@@ -248,10 +265,14 @@ impl Server {
                 Ok(Outgoing::new())
             }
             (State::Member, Ask::Register { name, key, address }) => {
-                registry.register(link, name, key, address)
+                registry.register(link, name, key, address).map(|()| Outgoing::new())
             }
-            (State::Member, Ask::Withdraw { name, key }) => registry.withdraw(link, name, key),
-            (State::Member, Ask::Watch { request, name }) => registry.watch(link, request, name),
+            (State::Member, Ask::Withdraw { name, key }) => {
+                registry.withdraw(link, name, key).map(|()| Outgoing::new())
+            }
+            (State::Member, Ask::Watch { request, name }) => {
+                registry.watch(link, request, name).map(|()| Outgoing::new())
+            }
             (State::Member, Ask::Renew { lease }) => {
                 registry.renew(link, lease, Instant::now()).map(|()| Outgoing::new())
             }
@@ -272,8 +293,8 @@ impl Server {
             return self.refuse(link, Refusal::Full);
         }
         match self.registry.join(link, join, Instant::now()) {
-            Ok(joined) => {
-                if let Some(former) = joined.former {
+            Ok(former) => {
+                if let Some(former) = former {
                     self.end(former, Leaving::Broken);
                 }
                 self.strangers.went(link, from);
@@ -281,8 +302,7 @@ impl Server {
                 if let Some(connection) = self.connections.get_mut(&link) {
                     connection.admit();
                 }
-                let welcome = Answer::Welcome { beyond_machine: self.beyond_machine };
-                [(link, welcome)].into_iter().chain(joined.outgoing).collect()
+                vec![(link, Answer::Welcome { beyond_machine: self.beyond_machine })]
             }
             Err(refusal) => self.refuse(link, refusal),
         }
@@ -308,32 +328,44 @@ impl Server {
         vec![(link, Answer::Refused(refusal))]
     }
 
-    /// Sends answers. Whom they cannot reach is gone, which others are told in turn: in rounds, because
-    /// members that watch each other may all be gone, and the stack has an end.
-    fn send_all(&mut self, mut outgoing: Outgoing) {
-        while !outgoing.is_empty() {
-            let mut broken = Vec::new();
-            for (link, answer) in outgoing {
-                if self.connections.contains_key(&link) && self.send(link, &answer).is_err() {
-                    self.drop_connection(link);
-                    broken.push(link);
-                }
+    /// Tells watches what has changed, as far as there is room; whether there is more to tell now.
+    fn tell_news(&mut self) -> bool {
+        for _ in 0..NEWS_PER_TURN {
+            let (connections, waiting) = (&self.connections, self.output_bytes);
+            let room = |link: LinkId| match connections.get(&link) {
+                Some(connection) => room_for_news(connection, waiting),
+                None => 0,
+            };
+            match self.registry.next_news(room) {
+                Some((_, news)) if news.is_empty() => {}
+                Some((link, news)) => self.send(link, &news),
+                None => return false,
             }
-            outgoing = Outgoing::new();
-            for link in broken {
-                let told = self.registry.leave(link, Instant::now(), Leaving::Broken);
-                outgoing.extend(told.into_iter().filter(|(link, _)| self.connections.contains_key(link)));
-            }
+        }
+        true
+    }
+
+    fn send_all(&mut self, outgoing: Outgoing) {
+        for (link, answer) in outgoing {
+            self.send(link, &[answer]);
         }
     }
 
-    fn send(&mut self, link: LinkId, answer: &Answer) -> Result<(), Finished> {
-        let Some(connection) = self.connections.get_mut(&link) else { return Ok(()) };
+    /// Sends answers. Whom they cannot reach is gone.
+    fn send(&mut self, link: LinkId, answers: &[Answer]) {
+        let Some(connection) = self.connections.get_mut(&link) else { return };
         let before = connection.output_bytes();
-        let sent = connection.send(answer);
+        let queued = answers.iter().try_for_each(|answer| connection.queue(answer));
         self.output_bytes = self.output_bytes + connection.output_bytes() - before;
-        sent?;
-        if self.output_bytes > OUTPUT_BYTES_MAX { Err(Finished) } else { self.flush(link) }
+        if queued.is_err() || self.flush(link).is_err() {
+            self.end(link, Leaving::Broken);
+        }
+        if self.output_bytes > OUTPUT_BYTES_MAX {
+            let most = self.connections.iter().max_by_key(|(_, connection)| connection.output_bytes());
+            if let Some((&link, _)) = most {
+                self.end(link, Leaving::Broken);
+            }
+        }
     }
 
     fn uncount_member(&mut self, link: LinkId) {
@@ -349,9 +381,8 @@ impl Server {
     }
 
     fn end(&mut self, link: LinkId, leaving: Leaving) {
-        let gone = self.registry.leave(link, Instant::now(), leaving);
+        self.registry.leave(link, Instant::now(), leaving);
         self.drop_connection(link);
-        self.send_all(gone);
     }
 
     fn drop_connection(&mut self, link: LinkId) {
@@ -361,6 +392,12 @@ impl Server {
             self.strangers.went(link, connection.from());
         }
     }
+}
+
+/// How many bytes of news a connection takes now, while `waiting` bytes wait for all.
+fn room_for_news(connection: &Connection, waiting: usize) -> usize {
+    let own_max = if waiting < NEWS_WHILE_WAITING { NEWS_WAITING_MAX } else { 1 };
+    if connection.output_bytes() < own_max { PAGE_BYTES_MAX } else { 0 }
 }
 
 fn timespec(duration: Duration) -> Timespec {

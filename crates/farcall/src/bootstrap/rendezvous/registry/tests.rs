@@ -1,5 +1,8 @@
 //! The registry, message by message.
 
+use std::sync::Arc;
+
+use super::super::super::limits::{GONE_KEPT_PER_WATCH, LISTED_MAX};
 use super::super::super::messages::Listed;
 use super::*;
 
@@ -48,11 +51,11 @@ impl World {
     }
 
     fn join(&mut self, link: LinkId, join: Join) -> Result<Option<LinkId>, Refusal> {
-        self.registry.join(link, join, self.now).map(|joined| joined.former)
+        self.registry.join(link, join, self.now)
     }
 
-    fn leave(&mut self, link: LinkId, leaving: Leaving) -> Outgoing {
-        self.registry.leave(link, self.now, leaving)
+    fn leave(&mut self, link: LinkId, leaving: Leaving) {
+        self.registry.leave(link, self.now, leaving);
     }
 
     fn publish(&mut self, link: LinkId, text: &str) -> Outgoing {
@@ -67,13 +70,33 @@ impl World {
         self.registry.barrier(link, request, "start".to_owned()).expect("a member waits")
     }
 
-    fn register(&mut self, link: LinkId, key: &str) -> Outgoing {
+    fn register(&mut self, link: LinkId, key: &str) {
         let (name, key) = ("orders".to_owned(), key.to_owned());
-        self.registry.register(link, name, key, address("here")).expect("a member registers")
+        self.registry.register(link, name, key, address("here")).expect("a member registers");
     }
 
-    fn watch(&mut self, link: LinkId, request: u64) -> Outgoing {
-        self.registry.watch(link, request, "orders".to_owned()).expect("a member watches")
+    fn withdraw(&mut self, link: LinkId, key: &str) {
+        self.registry.withdraw(link, "orders".to_owned(), key.to_owned()).expect("a member withdraws");
+    }
+
+    fn watch(&mut self, link: LinkId, request: u64) {
+        self.registry.watch(link, request, "orders".to_owned()).expect("a member watches");
+    }
+
+    /// All news that there is room for, page by page.
+    fn news(&mut self, room: impl Fn(LinkId) -> usize) -> Outgoing {
+        let mut outgoing = Outgoing::new();
+        while let Some((link, page)) = self.registry.next_news(&room) {
+            let bytes: usize = page.iter().map(|answer| answer.to_frame().len()).sum();
+            assert!(bytes <= room(link) + 200, "{bytes} bytes are told, there is room for {}", room(link));
+            outgoing.extend(page.into_iter().map(|answer| (link, answer)));
+        }
+        outgoing
+    }
+
+    /// As [`World::news`], where every connection has room for one entry at a time.
+    fn all_news(&mut self) -> Outgoing {
+        self.news(|_| 1)
     }
 }
 
@@ -86,7 +109,7 @@ fn news(request: u64, number: u64, incarnation: u64, key: &str) -> Answer {
     let (key, address, host) = (key.to_owned(), address("here"), "node".to_owned());
     Answer::Listed {
         request,
-        listed: Listed { number, incarnation, rank: NO_RANK, machine: 1, key, address, host },
+        listed: Arc::new(Listed { number, incarnation, rank: NO_RANK, machine: 1, key, address, host }),
     }
 }
 
@@ -206,17 +229,107 @@ fn a_watcher_is_told_who_listens_and_every_change() {
     for incarnation in [1, 2, 3] {
         assert_eq!(world.join(incarnation, open(incarnation)), Ok(None));
     }
-    assert_eq!(world.register(1, "ring+shm#0"), []);
+    world.register(1, "ring+shm#0");
+    assert_eq!(world.all_news(), [], "nobody watches");
     let current = Answer::Current { request: 5 };
-    assert_eq!(world.watch(3, 5), [(3, news(5, 1, 1, "ring+shm#0")), (3, current)]);
-    assert_eq!(world.register(2, "ring+shm#0"), [(3, news(5, 2, 2, "ring+shm#0"))], "another server");
+    world.watch(3, 5);
+    assert_eq!(world.all_news(), [(3, news(5, 1, 1, "ring+shm#0")), (3, current)]);
+    world.register(2, "ring+shm#0");
+    assert_eq!(world.all_news(), [(3, news(5, 2, 2, "ring+shm#0"))], "another server");
     let gone = |number| (3, Answer::Gone { request: 5, number });
-    assert_eq!(world.register(1, "ring+shm#0"), [gone(1), (3, news(5, 3, 1, "ring+shm#0"))], "it moved");
-    assert_eq!(world.leave(2, Leaving::Broken), [gone(2)], "it died");
-    let withdrawn = world.registry.withdraw(1, "orders".to_owned(), "ring+shm#0".to_owned());
-    assert_eq!(withdrawn, Ok(vec![gone(3)]));
+    world.register(1, "ring+shm#0");
+    assert_eq!(world.all_news(), [gone(1), (3, news(5, 3, 1, "ring+shm#0"))], "it moved");
+    world.leave(2, Leaving::Broken);
+    assert_eq!(world.all_news(), [gone(2)], "it died");
+    world.withdraw(1, "ring+shm#0");
+    assert_eq!(world.all_news(), [gone(3)]);
     world.registry.cancel(3, 5).expect("a member cancels");
-    assert_eq!(world.register(1, "ring+shm#0"), [], "nobody watches any more");
+    world.register(1, "ring+shm#0");
+    assert_eq!(world.all_news(), [], "nobody watches any more");
+}
+
+/// Members 1 to `members`, each with 1000 endpoints under the name.
+fn crowd(members: u64) -> World {
+    let mut world = World::new(0);
+    for member in 1..=members {
+        world.join(member, open(member)).expect("it is free");
+        (0..1000).for_each(|number| world.register(member, &format!("ring+shm#{number}")));
+    }
+    world
+}
+
+#[test]
+fn a_member_watches_a_name_once() {
+    let mut world = crowd(1);
+    world.watch(1, 5);
+    let bytes = world.registry.bytes();
+    let again = world.registry.watch(1, 6, "orders".to_owned());
+    assert_eq!((again.is_err(), world.registry.bytes()), (true, bytes));
+    world.registry.cancel(1, 5).expect("a member cancels");
+    world.watch(1, 7);
+    assert_eq!(world.all_news().len(), 1001);
+}
+
+#[test]
+fn changes_that_are_undone_before_a_page_cost_a_watcher_nothing() {
+    let mut world = World::new(0);
+    (1..=2).for_each(|member| drop(world.join(member, open(member)).expect("it is free")));
+    world.register(1, "ring+shm#1");
+    world.watch(2, 5);
+    assert_eq!(world.all_news().len(), 2);
+    for _ in 0..GONE_KEPT_PER_WATCH {
+        world.register(1, "ring+shm#0");
+        world.withdraw(1, "ring+shm#0");
+    }
+    assert_eq!(world.all_news(), [], "it came and went");
+    world.register(1, "ring+shm#1");
+    assert_eq!(world.all_news().len(), 2, "one is gone and one listens");
+}
+
+#[test]
+fn a_name_is_told_in_pages_up_to_a_bound_and_the_rest_as_there_is_place() {
+    let mut world = crowd(5);
+    world.join(9, open(9)).expect("it is free");
+    world.watch(9, 5);
+    let told = world.news(|_| 1000);
+    assert_eq!(told.len(), LISTED_MAX + 1);
+    assert_eq!(told.last(), Some(&(9, Answer::Current { request: 5 })));
+    world.withdraw(1, "ring+shm#7");
+    let next = LISTED_MAX as u64 + 1;
+    let (_, key) = (next, format!("ring+shm#{}", (next - 1) % 1000));
+    let gone = Answer::Gone { request: 5, number: 8 };
+    assert_eq!(world.all_news(), [(9, gone), (9, news(5, next, 5, &key))]);
+    world.leave(5, Leaving::Broken);
+    let news_again = world.all_news();
+    assert_eq!(news_again[0], (9, Answer::Restarted { request: 5 }), "more are gone than are kept");
+    assert_eq!(news_again.len(), 1 + 3999 + 1);
+}
+
+#[test]
+fn who_does_not_read_is_told_what_is_true_when_it_does() {
+    let mut world = crowd(1);
+    for member in 2..=3 {
+        world.join(member, open(member)).expect("it is free");
+        world.watch(member, 5);
+    }
+    world.all_news();
+    for number in 0..1000 {
+        world.withdraw(1, &format!("ring+shm#{number}"));
+        let told = world.news(|link| if link == 2 { 0 } else { 1000 });
+        let gone = Answer::Gone { request: 5, number: number + 1 };
+        assert_eq!(told, [(3, gone)], "the other one is");
+        assert!(world.registry.names.gone_kept() <= 2 * GONE_KEPT_PER_WATCH);
+    }
+    world.register(1, "ring+shm#0");
+    world.news(|link| if link == 2 { 0 } else { 1000 });
+    assert_eq!(world.all_news(), [], "it waits until there is room");
+    world.registry.has_room(2);
+    let entry = news(5, 1001, 1, "ring+shm#0");
+    let news_again = [Answer::Restarted { request: 5 }, entry, Answer::Current { request: 5 }];
+    assert_eq!(world.all_news(), news_again.map(|answer| (2, answer)));
+    (1..=3).for_each(|member| world.leave(member, Leaving::Broken));
+    assert_eq!((world.registry.bytes(), world.registry.names.gone_kept()), (0, 0));
+    assert!(world.registry.blocked.is_empty() && world.registry.behind.is_empty());
 }
 
 #[test]
