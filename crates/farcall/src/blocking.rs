@@ -5,7 +5,7 @@
 //! poll, a thread of a pool runs the handler, and the answer goes back through the endpoint's queue of late
 //! replies.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,12 @@ use crate::endpoint::{Deferred, Endpoint, Peer};
 ///
 /// A peer has at most as many as the calls that its session allows, this is for all peers together.
 pub const BLOCKING_REQUESTS_MAX: usize = 65_536;
+
+/// Bytes of the requests that wait for a thread of one service, of one peer and of all together, if it is
+/// more than one request; what comes on top is not run.
+const BLOCKING_BYTES_OF_PEER_MAX: usize = 64 << 20;
+/// See [`BLOCKING_BYTES_OF_PEER_MAX`].
+const BLOCKING_BYTES_MAX: usize = 256 << 20;
 
 /// A request in memory that its holder keeps.
 #[derive(Debug)]
@@ -49,12 +55,71 @@ impl TakenRequest {
     }
 }
 
-/// What waits for a thread.
-#[derive(Default)]
+/// What waits of one peer: at least one request, the oldest first.
+struct OfPeer<T> {
+    requests: VecDeque<(usize, T)>,
+    bytes: usize,
+}
+
+/// What waits for a thread. Peers take turns, so that a peer that asks for much does not hold up the others.
+struct Line<T> {
+    peers: HashMap<Peer, OfPeer<T>>,
+    /// The peer whose turn is next comes first.
+    turns: VecDeque<Peer>,
+    requests: usize,
+    bytes: usize,
+}
+
+impl<T> Line<T> {
+    fn new() -> Self {
+        Self { peers: HashMap::new(), turns: VecDeque::new(), requests: 0, bytes: 0 }
+    }
+
+    /// Puts a request of `bytes` bytes at the end of its peer's; gives back what finds no room.
+    fn push(&mut self, peer: Peer, bytes: usize, request: T) -> Result<(), T> {
+        let of_peer = self.peers.get(&peer).map_or(0, |of_peer| of_peer.bytes);
+        let fits = |others: usize, most: usize| others == 0 || others + bytes <= most;
+        let has_room = fits(of_peer, BLOCKING_BYTES_OF_PEER_MAX) && fits(self.bytes, BLOCKING_BYTES_MAX);
+        if !has_room || self.requests >= BLOCKING_REQUESTS_MAX {
+            return Err(request);
+        }
+        let of_peer = self.peers.entry(peer).or_insert_with(|| {
+            self.turns.push_back(peer);
+            OfPeer { requests: VecDeque::new(), bytes: 0 }
+        });
+        of_peer.requests.push_back((bytes, request));
+        of_peer.bytes += bytes;
+        self.requests += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let peer = self.turns.pop_front()?;
+        let of_peer = self.peers.get_mut(&peer)?;
+        let (bytes, request) = of_peer.requests.pop_front()?;
+        of_peer.bytes -= bytes;
+        if of_peer.requests.is_empty() {
+            self.peers.remove(&peer);
+        } else {
+            self.turns.push_back(peer);
+        }
+        self.requests -= 1;
+        self.bytes -= bytes;
+        Some(request)
+    }
+}
+
 struct Waiting {
-    requests: VecDeque<(TakenRequest, Deferred)>,
+    line: Line<(TakenRequest, Deferred)>,
     /// The service is not served any more.
     is_closed: bool,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { line: Line::new(), is_closed: false }
+    }
 }
 
 /// The queue of one service.
@@ -72,10 +137,9 @@ impl Pool {
 
     /// Dropping the duty tells the caller that there is no answer.
     fn push(&self, request: TakenRequest, reply: Deferred) {
-        let mut waiting = self.waiting();
-        if waiting.requests.len() < BLOCKING_REQUESTS_MAX {
-            waiting.requests.push_back((request, reply));
-            drop(waiting);
+        let (peer, bytes) = (request.peer, request.payload.len());
+        let pushed = self.waiting().line.push(peer, bytes, (request, reply));
+        if pushed.is_ok() {
             self.arrived.notify_one();
         }
     }
@@ -84,7 +148,7 @@ impl Pool {
     fn next(&self) -> Option<(TakenRequest, Deferred)> {
         let mut waiting = self.waiting();
         while !waiting.is_closed {
-            if let Some(request) = waiting.requests.pop_front() {
+            if let Some(request) = waiting.line.pop() {
                 return Some(request);
             }
             waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +159,7 @@ impl Pool {
     fn close(&self) {
         let mut waiting = self.waiting();
         waiting.is_closed = true;
-        let requests = core::mem::take(&mut waiting.requests);
+        let requests = core::mem::replace(&mut waiting.line, Line::new());
         drop(waiting);
         drop(requests);
         self.arrived.notify_all();
@@ -162,5 +226,41 @@ fn work(pool: &Pool, handler: &(impl Fn(TakenRequest, Deferred) + ?Sized)) {
     while let Some((request, reply)) = pool.next() {
         // The panic was reported by the hook, and the dropped duty tells the caller.
         let _ = catch_unwind(AssertUnwindSafe(|| handler(request, reply)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_transport::SessionId;
+
+    use super::*;
+
+    fn peer(number: u32) -> Peer {
+        Peer { session: SessionId(number), rank: 0, endpoint: 0 }
+    }
+
+    #[test]
+    fn peers_take_turns_whatever_waits_of_one() {
+        let mut line = Line::new();
+        (0..100).for_each(|number| line.push(peer(1), 10, number).expect("room"));
+        line.push(peer(2), 10, 1000).expect("room");
+        line.push(peer(2), 10, 1001).expect("room");
+        let order: Vec<u32> = core::iter::from_fn(|| line.pop()).collect();
+        assert_eq!(order[..5], [0, 1000, 1, 1001, 2]);
+        assert_eq!((order.len(), line.requests, line.bytes, line.peers.len()), (102, 0, 0, 0));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_for_a_peer_and_for_all() {
+        const LONG: usize = 8 << 20;
+        let mut line = Line::new();
+        let fits = |line: &mut Line<()>, number| line.push(peer(number), LONG, ()).is_ok();
+        assert_eq!((0..100).filter(|_| fits(&mut line, 1)).count(), BLOCKING_BYTES_OF_PEER_MAX / LONG);
+        let others = (2..100).filter(|number| fits(&mut line, *number)).count();
+        assert_eq!(others, (BLOCKING_BYTES_MAX - BLOCKING_BYTES_OF_PEER_MAX) / LONG);
+        line.pop().expect("one waits");
+        assert!(fits(&mut line, 1), "there is room again");
+        let mut line = Line::new();
+        assert!(line.push(peer(1), 2 * BLOCKING_BYTES_MAX, ()).is_ok(), "one request of whatever length");
     }
 }
