@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use farcall::bootstrap::{Directory, JoinError, Rendezvous, random_incarnation};
 use farcall_base::Address;
@@ -14,6 +15,9 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Silent connections at a time, as far as descriptors go.
 const SILENT: usize = 10_000;
+
+/// One flood at a time: the descriptors are those of one process.
+static TURN: Mutex<()> = Mutex::new(());
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("a process may look at itself").count()
@@ -37,6 +41,7 @@ fn flood(at: SocketAddr, opened: &AtomicUsize, stop: &AtomicBool) {
 
 #[test]
 fn members_join_while_ten_thousand_connections_are_silent() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let registry = Rendezvous::bind("127.0.0.1:0", 16).expect("a free port");
     let (at, before) = (registry.address(), descriptors());
     let (opened, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -61,6 +66,49 @@ fn members_join_while_ten_thousand_connections_are_silent() {
         // Those of the flood, of the members, and the bounded number that the registry keeps.
         assert!(held < before + SILENT + 2000, "the registry keeps silent connections");
     });
+}
+
+/// The times of joins, sorted: one process after the other joins and leaves.
+fn joins(at: SocketAddr, count: usize) -> Vec<Duration> {
+    let join = |_| {
+        let begun = Instant::now();
+        let member =
+            Directory::open(&at.into(), random_incarnation(), LONG).expect("an honest process joins");
+        let time = begun.elapsed();
+        drop(member);
+        time
+    };
+    let mut times: Vec<Duration> = (0..count).map(join).collect();
+    times.sort();
+    times
+}
+
+/// The times are printed and not judged; `scripts/floods` shows them with optimisation.
+#[test]
+fn processes_join_and_leave_beside_a_flood_of_silent_connections() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let calls = std::env::var("FARCALL_TEST_FLOOD_CALLS").ok().and_then(|calls| calls.parse().ok());
+    let count = calls.unwrap_or(300_usize).div_ceil(10);
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let (at, opened, stop) = (registry.address(), AtomicUsize::new(0), AtomicBool::new(false));
+    let quiet = joins(at, count);
+    let flooded = std::thread::scope(|scope| {
+        scope.spawn(|| flood(at, &opened, &stop));
+        while opened.load(Ordering::Relaxed) < SILENT {
+            std::thread::yield_now();
+        }
+        let times = std::panic::catch_unwind(|| joins(at, count));
+        stop.store(true, Ordering::Relaxed);
+        times
+    });
+    let flooded = flooded.expect("an honest process joins");
+    let show = |times: &[Duration]| (times[times.len() / 2], times[times.len() * 99 / 100]);
+    let opened = opened.load(Ordering::Relaxed);
+    println!(
+        "joins, silent connections: p50 and p99 {:?}, without {:?}; {opened} connections",
+        show(&flooded),
+        show(&quiet)
+    );
 }
 
 #[test]
