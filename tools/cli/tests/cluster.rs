@@ -61,6 +61,11 @@ fn every_workload_runs_on_a_cluster_of_hosts_and_its_record_names_them() {
         assert_eq!(named, ["node0", "node1", "node2"], "{arguments:?}");
         assert!(run["window_seconds"].is_number() && run["lost"].is_null(), "{run}");
         assert!(folder.is_read(), "{arguments:?}");
+        for (rank, about) in ranks.iter().enumerate() {
+            let (offset, error) = (about["clock_offset_ns"].as_i64(), about["clock_error_ns"].as_i64());
+            let off = offset.expect("an offset") - 1_000_000_000_000 * rank as i64;
+            assert!(off.abs() <= error.expect("an error") + 1_000_000, "{about}");
+        }
     }
 }
 

@@ -86,7 +86,19 @@ impl Hosts {
     fn command(&self, host: usize) -> Command {
         let mut command = Command::new("ip");
         let enter = format!("hostname node{host} && exec \"$@\"");
-        command.args(["netns", "exec", &self.name(host), "unshare", "--uts", "sh", "-c", &enter, "sh"]);
+        // As on other machines, the clock began at another time.
+        let clock = format!("{}", host * 1000);
+        command.args([
+            "netns",
+            "exec",
+            &self.name(host),
+            "unshare",
+            "--uts",
+            "--time",
+            "--monotonic",
+            &clock,
+        ]);
+        command.args(["sh", "-c", &enter, "sh"]);
         command.arg(env!("CARGO_BIN_EXE_farcall"));
         command
     }

@@ -11,7 +11,7 @@ use crate::explain::trace::Traced;
 use crate::run::bench::{Bench, BenchError};
 use crate::run::blocks::{BlockPlan, Blocks, Distance};
 use crate::run::exchange::{
-    Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, Rest, Timing, sum_of,
+    Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, ProcessFound, Rest, Timing, sum_of,
 };
 use crate::run::losses::Losses;
 use crate::run::regime::Regime;
@@ -142,6 +142,8 @@ pub struct InBlocks {
     pub distances: Vec<Distance>,
     /// Whether the warm-up found a steady state in every block.
     pub warm: bool,
+    /// What each process found by itself, all blocks together.
+    pub processes: Vec<ProcessFound>,
 }
 
 /// Runs blocks of all arms until enough of one regime are kept. Arm 0 is the closed loop. `measure` gets the
@@ -160,6 +162,18 @@ pub(crate) fn in_blocks<T>(
         }
     }
     Ok(blocks)
+}
+
+/// The findings of each process, all blocks together.
+fn processes_of(results: &[&ExchangeResult]) -> Vec<ProcessFound> {
+    let mut processes: Vec<ProcessFound> = Vec::new();
+    for found in results.iter().flat_map(|result| &result.asides.processes) {
+        match processes.iter_mut().find(|process| process.process == found.process) {
+            Some(process) => *process = core::mem::take(process).and(found),
+            None => processes.push(found.clone()),
+        }
+    }
+    processes
 }
 
 impl Outcome {
@@ -204,6 +218,7 @@ impl Outcome {
             server_waited: waited.max_by(f64::total_cmp),
             distances: blocks.distances.clone(),
             warm: results.iter().all(|result| result.warm),
+            processes: processes_of(&results),
         };
         Some(Self {
             transport,
@@ -290,6 +305,7 @@ impl Outcome {
                 ("warm", found.warm.into()),
                 ("server_counters", json!(found.server_counters)),
                 ("server_waited", json!(found.server_waited)),
+                ("processes", found.processes.iter().map(ProcessFound::object).collect()),
             ]),
             Ran::OnFabric(run) => fields.extend(run.fields()),
         }

@@ -86,7 +86,8 @@ impl Losses {
         let wanted = operations.saturating_mul(SETTLED_FROM).checked_div(seen)?;
         (seen < SETTLED_FROM).then(|| {
             format!(
-                "only {seen} losses fell, too few to know what they cost: figures settle from about --count {wanted} on"
+                "only {seen} losses fell, too few to know what they cost: figures settle from about --count \
+                 {wanted} on"
             )
         })
     }

@@ -32,7 +32,7 @@ pub fn samples_needed(quantile: f64) -> u64 {
 const SHORT_BELOW: usize = 2048;
 
 /// Takes latencies in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LatencyHistogram {
     /// How often each short latency was recorded: one addition keeps it, where the histogram would look for
     /// its place. They come to the histogram when it is read.

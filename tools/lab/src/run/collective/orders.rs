@@ -26,8 +26,18 @@ pub(super) struct Finish {
     pub(super) late: bool,
 }
 
+/// An instant of one machine's clock, as another machine's clock shows it.
+fn shifted(at: Instant, by_nanos: i64) -> Instant {
+    Instant::from_nanos(at.as_nanos().saturating_add_signed(by_nanos))
+}
+
 impl Times {
     const BYTES: usize = 16;
+
+    /// The same times by a clock that is so much ahead.
+    pub(super) fn shifted(self, by_nanos: i64) -> Self {
+        Self { start: shifted(self.start, by_nanos), report: shifted(self.report, by_nanos) }
+    }
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -46,6 +56,11 @@ impl Times {
 
 impl Finish {
     const BYTES: usize = 9;
+
+    /// The same end by a clock that is so much ahead.
+    pub(super) fn shifted(self, by_nanos: i64) -> Self {
+        Self { at: shifted(self.at, by_nanos), ..self }
+    }
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -71,6 +86,8 @@ mod tests {
         let (start, report) = (Instant::from_nanos(7), Instant::from_nanos(1 << 40));
         let times = Times { start, report };
         assert_eq!(Times::from_bytes(&times.to_bytes()), Some(times));
+        assert_eq!(times.shifted(5).shifted(-5), times);
+        assert_eq!(times.shifted(-3).start, Instant::from_nanos(4));
         for late in [false, true] {
             let finish = Finish { at: report, late };
             assert_eq!(Finish::from_bytes(&finish.to_bytes()), Some(finish));

@@ -15,7 +15,7 @@ use crate::run::exchange::{
     ExchangeError, OVERHEAD_MAX, Placement, Report, Seats, Workers, pass, report_on, run_workers, settings_of,
 };
 use crate::run::program::Program;
-use crate::run::world::World;
+use crate::run::world::{World, clock_offset_nanos};
 
 /// The argument that makes the program a rank; the next one is its job.
 pub const RANK_COMMAND: &str = "collective-rank";
@@ -108,7 +108,7 @@ fn take_part(job: &Job) -> Report<ProcessesRun> {
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
     node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
     endpoint.tracer().switch(plan.trace);
-    let member = Member::new(node.rank(), endpoint, plan, true);
+    let member = Member::new(node.rank(), endpoint, plan, true).with_clock_offset(clock_offset_nanos());
     if node.rank() == 0 { lead(member, plan, &node) } else { serve(member, &node) }
 }
 

@@ -1,8 +1,8 @@
 //! Rank 0: starts operations everywhere at one instant, and takes the time of the slowest rank.
 //!
 //! The instant lies a little ahead, so that all ranks have learnt of it; the clocks of the ranks are one
-//! clock, of the machine or of the simulation. An operation of which some rank learnt too late does not count
-//! and is done again.
+//! clock, of the machine or of the simulation, or are known to be so much ahead of each other. An operation of
+//! which some rank learnt too late does not count and is done again.
 
 use core::time::Duration;
 
@@ -139,10 +139,11 @@ impl Root {
             done += 1;
         }
         let Self { member, current, failure, .. } = self;
+        let offset = member.clock_offset_nanos();
         done += member.turn_with(|token, outcome| {
             let rank = token as u32;
             match (finish_of(outcome), current.as_mut()) {
-                (Ok(finish), Some(current)) => current.finished(finish),
+                (Ok(finish), Some(current)) => current.finished(finish.shifted(offset)),
                 (Ok(_), None) => {}
                 (Err(error), _) => *failure = Some(format!("rank {rank} did not finish: {error}")),
             }
@@ -162,6 +163,7 @@ impl Root {
 
     fn start(&mut self) -> Result<(), MemberError> {
         let start = self.clock.now() + self.lead;
+        let offset = self.member.clock_offset_nanos();
         let times = Times { start, report: start + self.slowest_operation * 3 / 2 };
         self.current = Some(Current { start, slowest: start, late: false, ranks_open: self.plan.ranks });
         // Traces are of chunks: an order lasts as long as the operation. A call that is not seen to begin is
@@ -170,7 +172,7 @@ impl Root {
         tracer.switch(false);
         for rank in 1..self.plan.ranks {
             let peer = self.member.peer(rank)?;
-            let order = times.to_bytes();
+            let order = times.shifted(offset.saturating_neg()).to_bytes();
             let call = self.member.endpoint().call(peer, START, &order).within(OPERATION_MAX);
             call.post(rank.into()).map_err(|error| MemberError::Order { error })?;
         }

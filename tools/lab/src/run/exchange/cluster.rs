@@ -43,6 +43,14 @@ impl Seats<'_> {
         }
     }
 
+    /// The launcher's rank of each, and its machine; nothing on this machine.
+    fn words(&self) -> Vec<(u32, String)> {
+        match self {
+            Self::Cores(..) => Vec::new(),
+            Self::Ranks(world, ranks) => ranks.iter().map(|&rank| (rank, world.host(rank))).collect(),
+        }
+    }
+
     /// Whether processes have to share cores.
     pub(crate) fn are_shared(&self) -> bool {
         match self {
@@ -187,6 +195,7 @@ pub(crate) fn run_by(
 ) -> Result<ExchangeResult, ExchangeError> {
     let seats = placement.of_roles(exchange.servers, exchange.clients)?;
     let job = Job { exchange: exchange.clone(), instruments, shares_cores: seats.are_shared() };
+    let at = seats.words();
     let found: Vec<Found> = run_workers(&Workers {
         program: program.clone(),
         command: WORKER_COMMAND,
@@ -196,7 +205,12 @@ pub(crate) fn run_by(
         seats,
         within: exchange.lasting + OVERHEAD_MAX * 2,
     })?;
-    Ok(put_together(exchange, found))
+    let mut result = put_together(exchange, found);
+    for process in &mut result.asides.processes {
+        process.at = at.get(process.process as usize).cloned();
+    }
+    result.asides.processes.sort_by_key(|process| process.process);
+    Ok(result)
 }
 
 /// Starts the processes and waits for what they report, in the order in which they end.
@@ -249,6 +263,7 @@ fn run_at_ranks<T>(
             size,
             rendezvous: address.clone(),
             core,
+            clock_offset_nanos: world.clock_offset_nanos(at),
         };
         let started = world.run(at, order, workers.within, number, sender.clone());
         started.map_err(|why| workers.failed(number, why))?;

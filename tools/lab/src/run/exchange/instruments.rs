@@ -7,6 +7,7 @@ use std::time::Instant;
 use farcall::Clock;
 use serde::{Deserialize, Serialize};
 
+use super::report::ProcessFound;
 use crate::explain::trace::HostTrace;
 
 /// What is done beside the exchange; nothing by default.
@@ -23,6 +24,8 @@ pub struct Instruments {
 pub struct Asides {
     /// What each endpoint traced.
     pub traces: Vec<HostTrace>,
+    /// What each process found by itself; nothing of a simulation.
+    pub processes: Vec<ProcessFound>,
     /// What the servers' counters counted while the calls were made, added up.
     pub server_counters: BTreeMap<String, u64>,
     /// The share of their time in which servers were ready to run and had no core, of the one that had most;

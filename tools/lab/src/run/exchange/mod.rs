@@ -29,7 +29,7 @@ pub(crate) use cluster::{Report, Seats, Workers, run_by, run_workers, run_worker
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use instruments::{Asides, Instruments};
-pub use report::{ClientReport, ExchangeResult, Rest};
+pub use report::{ClientReport, ExchangeResult, ProcessFound, Rest};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
 pub(crate) use worker::{OVERHEAD_MAX, pass, report_on, settings_of};

@@ -76,6 +76,9 @@ impl ClientReport {
 /// What one process found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Found {
+    /// Its rank in the measurement.
+    #[serde(default)]
+    pub(super) rank: u32,
     /// Of a client.
     pub(super) client: Option<ClientReport>,
     /// What a server's own counters counted while the calls were made.
@@ -86,9 +89,58 @@ pub(super) struct Found {
     pub(super) trace: Option<HostTrace>,
 }
 
+/// What one process of a measurement found by itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessFound {
+    /// Its rank in the measurement.
+    pub process: u32,
+    /// Whether it called.
+    pub calls: bool,
+    /// Where it ran: the launcher's rank and its machine.
+    pub at: Option<(u32, String)>,
+    /// What its counters counted while calls were made.
+    pub counters: BTreeMap<String, u64>,
+    /// The latencies of its calls.
+    pub latencies: LatencyHistogram,
+}
+
+impl ProcessFound {
+    fn new(found: &Found) -> Self {
+        let mut latencies = LatencyHistogram::new();
+        found.client.iter().for_each(|client| latencies.add_counts(&client.latencies));
+        let counters = found.client.as_ref().map_or(&found.server_counters, |client| &client.counters);
+        let calls = found.client.is_some();
+        Self { process: found.rank, calls, at: None, counters: counters.clone(), latencies }
+    }
+
+    /// The same process in another block.
+    pub fn and(mut self, other: &Self) -> Self {
+        self.counters = sum_of([&self.counters, &other.counters]);
+        self.latencies.merge(&other.latencies);
+        self
+    }
+
+    /// What records say of it.
+    pub fn object(&self) -> serde_json::Value {
+        let summary = self.latencies.summary();
+        serde_json::json!({
+            "process": self.process,
+            "role": if self.calls { "client" } else { "server" },
+            "rank": self.at.as_ref().map(|at| at.0),
+            "host": self.at.as_ref().map(|at| &at.1),
+            "calls": summary.map(|summary| summary.samples),
+            "p50_ns": summary.and_then(|summary| summary.p50_nanos),
+            "p99_ns": summary.and_then(|summary| summary.p99_nanos),
+            "counters": self.counters,
+        })
+    }
+}
+
 /// Puts the findings of all processes together; there is at least one client.
 pub(super) fn put_together(exchange: &Exchange, found: Vec<Found>) -> ExchangeResult {
+    let processes = found.iter().map(ProcessFound::new).collect();
     let asides = Asides {
+        processes,
         server_counters: sum_of(found.iter().map(|found| &found.server_counters)),
         server_waited: found.iter().filter_map(|found| found.waited).max_by(f64::total_cmp),
         traces: Vec::new(),

@@ -62,6 +62,7 @@ fn take_part(job: &Job) -> Report<Found> {
     } else {
         call(&endpoint, node.rank(), job, within)?
     };
+    found.rank = node.rank();
     found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
     // Nobody leaves while others may still await its answers.
     pass(&node, &endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;

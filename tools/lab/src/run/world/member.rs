@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use farcall::{Endpoint, Event, Node};
 
 use super::order::Running;
-use super::{ABOUT, END, RUN, RankAbout, STOP, WorldError, failed};
+use super::{ABOUT, CLOCK, END, RUN, RankAbout, STOP, WorldError, failed};
 use crate::run::beside;
 
 /// A rank but rank 0.
@@ -47,6 +47,8 @@ impl Member {
         let about = RankAbout::of_this_process(self.rank);
         let about = serde_json::to_vec(&about).expect("facts are JSON");
         self.endpoint.serve(ABOUT, move |_, reply| reply.send(&about));
+        let clock = self.endpoint.clock();
+        self.endpoint.serve(CLOCK, move |_, reply| reply.send(&clock.now().as_nanos().to_le_bytes()));
         let started = running.clone();
         self.endpoint.serve(RUN, move |request, reply| {
             let (order, running) = (request.payload().to_vec(), started.clone());

@@ -1,12 +1,13 @@
 //! The ranks of a launcher: where measurements run instead of on processes of this machine.
 //!
-//! `mpirun`, `prterun`, `srun` and whoever sets `FARCALL_RANK` start this program once for each rank, all with
-//! the same arguments. Rank 0 plans, prints and records ([`World`]). The others are *members*: they start the
-//! processes that rank 0 orders, and pass on what those report. So a measurement has fresh processes of its own
-//! everywhere, as it has on one machine, and what a rank was ordered to run can die without its member.
+//! `mpirun`, `prterun`, `srun` and whoever sets `FARCALL_RANK` start this program once for each rank, all
+//! with the same arguments. Rank 0 plans, prints and records ([`World`]). The others are *members*: they start
+//! the processes that rank 0 orders, and pass on what those report. So a measurement has fresh processes of its
+//! own everywhere, as it has on one machine, and what a rank was ordered to run can die without its member.
 //!
 //! Members block while there is nothing to do: nothing polls beside what is measured.
 
+mod clocks;
 mod member;
 mod order;
 mod place;
@@ -24,8 +25,8 @@ use farcall_limit::allowed_cores;
 use serde::{Deserialize, Serialize};
 
 pub use member::Member;
-pub(crate) use order::Order;
 use order::Running;
+pub(crate) use order::{Order, clock_offset_nanos};
 pub use place::Place;
 
 use crate::explain::recorded::Environment;
@@ -42,6 +43,9 @@ const STOP: Service = Service(3);
 
 /// Lets a member go.
 const END: Service = Service(4);
+
+/// Tells the time of a member's clock, in nanoseconds.
+const CLOCK: Service = Service(5);
 
 /// The transport of orders and reports.
 const CONTROL: TransportKind = TransportKind::BASIC_UDP;
@@ -115,13 +119,28 @@ pub struct RankAbout {
     pub cores: Vec<usize>,
     /// What its machine is.
     pub environment: Environment,
+    /// Which clock it has: ranks with the same one need not compare.
+    pub clock: String,
+    /// How far that clock was ahead of rank 0's when the ranks met.
+    pub clock_offset_ns: i64,
+    /// By how much that may be wrong: half of the shortest round trip in which it was asked.
+    pub clock_error_ns: u64,
 }
 
 impl RankAbout {
     fn of_this_process(rank: u32) -> Self {
         let cores =
             allowed_cores().map_or_else(|_| Vec::new(), |cores| cores.iter().map(|core| core.0).collect());
-        Self { rank, host: host_name(), pid: std::process::id(), cores, environment: Environment::probe() }
+        Self {
+            rank,
+            host: host_name(),
+            pid: std::process::id(),
+            cores,
+            environment: Environment::probe(),
+            clock: clocks::identity(),
+            clock_offset_ns: 0,
+            clock_error_ns: 0,
+        }
     }
 }
 
@@ -205,7 +224,10 @@ pub fn enter(place: &Place) -> Result<Entered, WorldError> {
     };
     for rank in 1..size {
         let answer = world.ask(rank, ABOUT, Vec::new(), ANSWER_MAX)?;
-        let about = serde_json::from_slice(&answer).map_err(|error| no_world(&error))?;
+        let mut about: RankAbout = serde_json::from_slice(&answer).map_err(|error| no_world(&error))?;
+        if about.clock != world.abouts[0].clock {
+            (about.clock_offset_ns, about.clock_error_ns) = world.compare_clocks(rank)?;
+        }
         world.abouts.push(about);
     }
     world.order = place.order(&world.abouts)?;
@@ -254,9 +276,19 @@ impl World {
         self.places_for(needed, what).map(drop)
     }
 
+    /// The machine of a rank.
+    pub(crate) fn host(&self, rank: u32) -> String {
+        self.abouts.get(rank as usize).map_or_else(String::new, |about| about.host.clone())
+    }
+
     /// Where a rank is, for people.
     pub fn words(&self, rank: u32) -> String {
         self.abouts.get(rank as usize).map_or_else(String::new, |about| format!(" on {}", about.host))
+    }
+
+    /// How far the clock of a rank is ahead of this one's.
+    pub(crate) fn clock_offset_nanos(&self, rank: u32) -> i64 {
+        self.abouts.get(rank as usize).map_or(0, |about| about.clock_offset_ns)
     }
 
     /// The machines of the ranks, each once.

@@ -30,6 +30,16 @@ pub(crate) struct Order {
     pub(crate) rendezvous: String,
     /// The core that it runs on.
     pub(crate) core: Option<u32>,
+    /// How far the clock there is ahead of rank 0's.
+    pub(crate) clock_offset_nanos: i64,
+}
+
+/// Tells a process how far its clock is ahead of that of rank 0 of the launcher.
+const CLOCK_OFFSET_VARIABLE: &str = "LAB_CLOCK_OFFSET_NANOS";
+
+/// How far the clock of this process is ahead of that of rank 0 of the launcher; 0 without a launcher.
+pub(crate) fn clock_offset_nanos() -> i64 {
+    std::env::var(CLOCK_OFFSET_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// Processes that run by order.
@@ -90,6 +100,7 @@ fn plan(order: &Order) -> ChildPlan {
     for variable in OF_LAUNCHERS {
         command.env_remove(variable);
     }
+    command.env(CLOCK_OFFSET_VARIABLE, order.clock_offset_nanos.to_string());
     let plan = ChildPlan::new(order.rank, command);
     match order.core {
         Some(core) => plan.on_core(core),

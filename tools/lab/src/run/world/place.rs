@@ -74,6 +74,9 @@ mod tests {
             pid: 1,
             cores: vec![0],
             environment: Environment::default(),
+            clock: String::new(),
+            clock_offset_ns: 0,
+            clock_error_ns: 0,
         };
         hosts.iter().enumerate().map(about).collect()
     }
