@@ -47,8 +47,8 @@ impl PmiJob {
         (rank < size).then_some(Self { connection, rank, size, is_local })
     }
 
-    /// Gives every process the text that rank 0 has. Each must call it once; it returns when all have, or when
-    /// a step takes longer than `within`. It is all that is asked of the launcher, which is told so.
+    /// Gives every process the text that rank 0 has. Each must call it once; it returns when all have, or
+    /// when a step takes longer than `within`. It is all that is asked of the launcher, which is told so.
     pub fn share(&self, text: Option<&str>, within: Duration) -> Result<String, PmixError> {
         let text = text.map(check_text).transpose()?;
         self.connection.set_read_timeout(Some(within)).map_err(|_| REFUSED)?;

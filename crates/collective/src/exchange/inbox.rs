@@ -38,6 +38,8 @@ struct Open {
     sink: Sink,
     /// The members whose messages have not arrived entirely.
     expected: Vec<bool>,
+    /// Of no member before this one anything is expected.
+    first_expected: usize,
     has_arrivals: bool,
 }
 
@@ -100,6 +102,14 @@ impl Inbox {
 }
 
 impl Open {
+    /// The first member from which something is still to come. What was expected once is not again.
+    fn awaited(&mut self) -> Option<u32> {
+        let from = self.expected.get(self.first_expected..)?;
+        let next = from.iter().position(|&expected| expected);
+        self.first_expected += next.unwrap_or(from.len());
+        next.map(|_| self.first_expected as u32)
+    }
+
     fn take(&mut self, member: u32, is_last: bool, chunk: &[u8]) {
         (self.sink)(member, chunk);
         if is_last {
@@ -139,7 +149,7 @@ impl SharedInbox {
 
     /// Begins an exchange, with the chunks that have come already.
     pub fn begin(&self, endpoint: &Endpoint, expected: Vec<bool>, sink: Sink) {
-        let mut open = Open { sink, expected, has_arrivals: false };
+        let mut open = Open { sink, expected, first_expected: 0, has_arrivals: false };
         let mut inbox = self.lock();
         let is_for_this = |early: &mut Early| open.expected[early.member as usize];
         let early: Vec<Early> = inbox.early.extract_if(.., is_for_this).collect();
@@ -166,7 +176,7 @@ impl SharedInbox {
             return News { has_arrivals: false, answered, awaited: None };
         };
         let has_arrivals = core::mem::take(&mut open.has_arrivals);
-        let awaited = open.expected.iter().position(|&expected| expected).map(|member| member as u32);
+        let awaited = open.awaited();
         News { has_arrivals, answered, awaited }
     }
 
@@ -194,7 +204,8 @@ mod tests {
         let taken = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&taken);
         let sink = Box::new(move |_: u32, chunk: &[u8]| sink.lock().expect("one thread").extend(chunk));
-        inbox.open = Some(Open { sink, expected: vec![false, true, false], has_arrivals: false });
+        inbox.open =
+            Some(Open { sink, expected: vec![false, true, false], first_expected: 0, has_arrivals: false });
         (inbox, taken)
     }
 

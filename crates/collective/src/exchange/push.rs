@@ -1,6 +1,9 @@
 //! What a member sends in an exchange: which chunk of which message comes next, and how many may be in
 //! flight.
 
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use farcall::{CallError, Operation, Outgoing, Payload};
 use farcall_base::Random;
 
@@ -14,7 +17,7 @@ pub struct Push<'g, 'e> {
     limits: PushLimits,
     messages: Vec<Message<'g>>,
     /// Messages that could send a chunk now.
-    candidates: Vec<Candidate>,
+    candidates: Candidates,
     /// Messages that are not delivered entirely.
     unfinished: usize,
     outstanding: usize,
@@ -30,12 +33,61 @@ struct Message<'g> {
     sent: usize,
 }
 
-/// A message that could send a chunk now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A message that could send a chunk now; the most urgent one is the greatest: the longest, and of equals the
+/// next clockwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Its place in the list of messages, which is in clockwise order from the own member.
-    message: usize,
     bytes_left: usize,
+    /// Its place in the list of messages, which is in clockwise order from the own member.
+    message: Reverse<usize>,
+}
+
+/// The messages that could send a chunk now. With a thousand members a look at all of them for each chunk
+/// would be most of the work.
+enum Candidates {
+    ByUrgency(BinaryHeap<Candidate>),
+    InAnyOrder(Vec<Candidate>),
+}
+
+impl Candidates {
+    fn new(policy: PushPolicy, candidates: impl Iterator<Item = Candidate>) -> Self {
+        match policy {
+            PushPolicy::Deterministic => Self::ByUrgency(candidates.collect()),
+            PushPolicy::Random | PushPolicy::PowerOfTwo => Self::InAnyOrder(candidates.collect()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::ByUrgency(candidates) => candidates.is_empty(),
+            Self::InAnyOrder(candidates) => candidates.is_empty(),
+        }
+    }
+
+    fn add(&mut self, candidate: Candidate) {
+        match self {
+            Self::ByUrgency(candidates) => candidates.push(candidate),
+            Self::InAnyOrder(candidates) => candidates.push(candidate),
+        }
+    }
+
+    /// Takes out the one to serve.
+    fn take(&mut self, policy: PushPolicy, random: &mut Random) -> Option<Candidate> {
+        let candidates = match self {
+            Self::ByUrgency(candidates) => return candidates.pop(),
+            Self::InAnyOrder(candidates) if candidates.is_empty() => return None,
+            Self::InAnyOrder(candidates) => candidates,
+        };
+        let mut any = || random.below(candidates.len() as u64) as usize;
+        let mut place = any();
+        if policy == PushPolicy::PowerOfTwo {
+            let other = any();
+            if candidates[place].bytes_left < candidates[other].bytes_left {
+                place = other;
+            }
+        }
+        Some(candidates.swap_remove(place))
+    }
 }
 
 impl<'g, 'e> Push<'g, 'e> {
@@ -43,10 +95,12 @@ impl<'g, 'e> Push<'g, 'e> {
         let mut messages: Vec<Message<'g>> =
             messages.into_iter().map(|(to, payload)| Message { to, payload, sent: 0 }).collect();
         messages.sort_by_key(|message| (message.to + group.size() - group.own()) % group.size());
-        let candidate =
-            |(message, of): (usize, &Message<'g>)| Candidate { message, bytes_left: of.payload.len() };
+        let candidate = |(message, of): (usize, &Message<'g>)| Candidate {
+            bytes_left: of.payload.len(),
+            message: Reverse(message),
+        };
         Self {
-            candidates: messages.iter().enumerate().map(candidate).collect(),
+            candidates: Candidates::new(limits.policy, messages.iter().enumerate().map(candidate)),
             unfinished: messages.len(),
             random: Random::new(limits.seed ^ u64::from(group.own()) << 32),
             group,
@@ -71,9 +125,8 @@ impl<'g, 'e> Push<'g, 'e> {
             if self.pending.len() >= self.limits.pending_max {
                 return Ok(!self.candidates.is_empty());
             }
-            let Some(place) = choose(self.limits.policy, &self.candidates, &mut self.random) else { break };
-            let Candidate { message, .. } = self.candidates.swap_remove(place);
-            self.send_chunk(message)?;
+            let Some(next) = self.candidates.take(self.limits.policy, &mut self.random) else { break };
+            self.send_chunk(next.message.0)?;
         }
         Ok(false)
     }
@@ -108,62 +161,41 @@ impl<'g, 'e> Push<'g, 'e> {
         self.outstanding -= 1;
         match payload.len() - sent {
             0 => self.unfinished -= 1,
-            bytes_left => self.candidates.push(Candidate { message: number, bytes_left }),
+            bytes_left => self.candidates.add(Candidate { bytes_left, message: Reverse(number) }),
         }
         Ok(())
     }
-}
-
-/// The place among the candidates of the message to serve; `None` when there is none.
-fn choose(policy: PushPolicy, candidates: &[Candidate], random: &mut Random) -> Option<usize> {
-    if candidates.is_empty() {
-        return None;
-    }
-    let mut any = || random.below(candidates.len() as u64) as usize;
-    Some(match policy {
-        PushPolicy::Deterministic => {
-            let urgency = |place: &usize| {
-                let Candidate { message, bytes_left } = candidates[*place];
-                (bytes_left, core::cmp::Reverse(message))
-            };
-            (0..candidates.len()).max_by_key(urgency)?
-        }
-        PushPolicy::Random => any(),
-        PushPolicy::PowerOfTwo => {
-            let (one, other) = (any(), any());
-            if candidates[one].bytes_left >= candidates[other].bytes_left { one } else { other }
-        }
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn candidates(bytes_left: &[usize]) -> Vec<Candidate> {
-        let number = |(message, &bytes_left)| Candidate { message, bytes_left };
-        bytes_left.iter().enumerate().map(number).collect()
+    fn candidates(policy: PushPolicy, bytes_left: &[usize]) -> Candidates {
+        let number = |(message, &bytes_left)| Candidate { bytes_left, message: Reverse(message) };
+        Candidates::new(policy, bytes_left.iter().enumerate().map(number))
     }
 
     #[test]
     fn the_longest_goes_first_and_of_equals_the_next_clockwise() {
-        let mut random = Random::new(1);
-        let mut chosen =
-            |candidates: &[Candidate]| choose(PushPolicy::Deterministic, candidates, &mut random);
-        assert_eq!(chosen(&candidates(&[5, 9, 9, 2])), Some(1));
-        assert_eq!(chosen(&[]), None);
-        let swapped: Vec<Candidate> = candidates(&[7, 7]).into_iter().rev().collect();
-        assert_eq!(chosen(&swapped), Some(1), "the order of candidates does not matter");
+        let (policy, mut random) = (PushPolicy::Deterministic, Random::new(1));
+        let mut left = candidates(policy, &[5, 9, 9, 2]);
+        left.add(Candidate { bytes_left: 9, message: Reverse(0) });
+        let mut taken = || left.take(policy, &mut random).map(|next| (next.message.0, next.bytes_left));
+        let order: Vec<_> = core::iter::from_fn(&mut taken).collect();
+        assert_eq!(order, [(0, 9), (1, 9), (2, 9), (0, 5), (3, 2)]);
+        assert!(left.is_empty());
     }
 
     #[test]
     fn of_two_drawn_at_random_the_longer_goes_first() {
-        let mut random = Random::new(7);
-        let candidates = candidates(&[1, 1, 1, 9]);
+        let (policy, mut random) = (PushPolicy::PowerOfTwo, Random::new(7));
         let draws = 10_000;
-        let longest = (0..draws)
-            .filter(|_| choose(PushPolicy::PowerOfTwo, &candidates, &mut random) == Some(3))
-            .count();
+        let mut longest = || {
+            let next = candidates(policy, &[1, 1, 1, 9]).take(policy, &mut random);
+            next.is_some_and(|next| next.message == Reverse(3))
+        };
+        let longest = (0..draws).filter(|_| longest()).count();
         // It is among two of four drawn with replacement in 7 of 16 cases.
         assert!(longest.abs_diff(draws * 7 / 16) < draws / 20, "{longest} of {draws}");
     }
