@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod kv;
 pub mod measuring;
 mod msgrate;
+mod needless;
 mod perf;
 pub mod ranks;
 pub mod runs;
@@ -240,11 +241,26 @@ fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     PossibleValuesParser::new(names).map(move |text| named(text).expect("it is one of the names"))
 }
 
+/// What may follow a count, and how much of it one is. Counts are decimal, lengths in bytes are binary.
+const MULTIPLES: [(char, u64); 3] = [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
+
+/// A count as people write it: 10000 or 10K.
+fn count(text: &str) -> Option<u64> {
+    let multiple = MULTIPLES.iter().find_map(|(letter, times)| Some((text.strip_suffix(*letter)?, *times)));
+    let (digits, times) = multiple.unwrap_or((text, 1));
+    digits.parse::<u64>().ok()?.checked_mul(times)
+}
+
+/// A whole number, also 0.
+fn count_or_none(text: &str) -> Result<u64, String> {
+    count(text).ok_or_else(|| format!("`{text}` is not a whole number, such as 1000 or 1K"))
+}
+
 /// A whole number from 1 to `MAX`.
 fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
+    let number = count(text).filter(|number| (1..=MAX).contains(number));
     number.ok_or_else(|| match MAX {
-        u64::MAX => format!("`{text}` is not a whole number above 0"),
+        u64::MAX => format!("`{text}` is not a whole number above 0, such as 10000 or 10K"),
         _ => format!("`{text}` is not a whole number from 1 to {MAX}"),
     })
 }
@@ -269,6 +285,68 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeMap;
+
+    /// Commands that measure, in the order of the table.
+    const MEASURING: [&str; 5] = ["perf", "shuffle", "msgrate", "benchkv", "compare"];
+
+    /// Every option of the commands that measure, and which of them have it.
+    fn table() -> String {
+        let grammar = Arguments::command();
+        let mut options: BTreeMap<String, (Vec<String>, [bool; 5])> = BTreeMap::new();
+        for (place, name) in MEASURING.into_iter().enumerate() {
+            let command = grammar.find_subcommand(name).expect("it is a command");
+            for option in command.get_arguments() {
+                let Some(long) = option.get_long().filter(|long| *long != "help") else { continue };
+                let (old, has) = options.entry(long.to_owned()).or_default();
+                has[place] = true;
+                old.extend(
+                    option.get_all_aliases().into_iter().flatten().map(|alias| format!("`--{alias}`")),
+                );
+            }
+        }
+        let head =
+            format!("| option | {} | old names |\n|---|{}---|\n", MEASURING.join(" | "), "---|".repeat(5));
+        let row = |(option, (mut old, has)): (String, (Vec<String>, [bool; 5]))| {
+            old.dedup();
+            let has = has.map(|has| if has { "x" } else { "" }).join(" | ");
+            format!("| `--{option}` | {has} | {} |\n", old.join(", "))
+                .replace("|  |", "| |")
+                .replace("|  |", "| |")
+        };
+        head + &options.into_iter().map(row).collect::<String>()
+    }
+
+    /// `FARCALL_TIDY_LOWER=1` writes it.
+    #[test]
+    fn the_documented_table_of_commands_and_options_is_the_grammars() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        let documentation = std::fs::read_to_string(path).expect("the page is there");
+        let begin = documentation.find("| option |").expect("the page has the table");
+        let table = table();
+        if std::env::var_os("FARCALL_TIDY_LOWER").is_some() {
+            std::fs::write(path, documentation[..begin].to_owned() + &table).expect("it can be written");
+        } else {
+            assert_eq!(
+                documentation[begin..],
+                table,
+                "FARCALL_TIDY_LOWER=1 writes the table of docs/options.md"
+            );
+        }
+    }
+
+    #[test]
+    fn old_names_are_taken() {
+        for line in [
+            "farcall perf --concurrent-ops 2",
+            "farcall msgrate --size 8 --inflight 1 --messages 10K --seconds 9",
+            "farcall benchkv --queue-depth 2",
+            "farcall shuffle --ops 3 --launches 1",
+            "farcall compare --inflight 8",
+        ] {
+            assert!(Arguments::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+    }
 
     #[test]
     fn the_grammar_is_consistent() {
@@ -280,6 +358,14 @@ mod tests {
         assert_eq!((whole_number::<64>("1"), whole_number::<64>("64")), (Ok(1), Ok(64)));
         for text in ["", "0", "65", "-1", "1.5", "1K"] {
             assert!(whole_number::<64>(text).is_err(), "{text}");
+        }
+        assert_eq!(whole_number::<{ u64::MAX }>("10K"), Ok(10_000));
+        assert_eq!(
+            (count_or_none("0"), count_or_none("2M"), count("3G")),
+            (Ok(0), Ok(2_000_000), Some(3_000_000_000))
+        );
+        for text in ["K", "1k", "1KK", "99999999999G", "1 K"] {
+            assert_eq!(count(text), None, "{text}");
         }
     }
 

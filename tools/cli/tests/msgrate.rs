@@ -162,7 +162,7 @@ fn what_cannot_be_traced_gets_one_sentence() {
     );
     assert_eq!(
         sentence(&["--mode", "futures", "--size", "8", "--trace=x.json"]),
-        "farcall: --trace=FILE takes the messages of one measurement; give one each of --transport, --mode, --size and --inflight, and --runs 1"
+        "farcall: --trace=FILE takes the messages of one measurement; give one each of --transport, --mode, --sizes and --in-flight, and --runs 1"
     );
 }
 

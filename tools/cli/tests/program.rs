@@ -197,5 +197,5 @@ fn info_lists_transports_and_parameters() {
 fn help_goes_to_standard_output() {
     let output = farcall(&["perf", "--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("--concurrent-ops"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("--in-flight"));
 }

@@ -25,7 +25,12 @@ pub struct BenchKvArguments {
     #[arg(long, default_value = "1", value_parser = whole_number::<CLIENTS_MAX>)]
     pub clients: u64,
     /// Requests that each client keeps in flight: its slots
-    #[arg(long, default_value = "1", value_parser = whole_number::<1024>)]
+    #[arg(
+        long = "in-flight",
+        alias = "queue-depth",
+        default_value = "1",
+        value_parser = whole_number::<1024>
+    )]
     pub queue_depth: u64,
     /// Keys of each rank
     #[arg(long, default_value = "1024", value_parser = whole_number::<100_000_000>)]

@@ -36,7 +36,13 @@ pub struct Compare {
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Messages that are in flight in streams, and requests to stores beside single ones
-    #[arg(long, value_delimiter = ',', default_value = "16", value_parser = whole_number::<16384>)]
+    #[arg(
+        long = "in-flight",
+        alias = "inflight",
+        value_delimiter = ',',
+        default_value = "16",
+        value_parser = whole_number::<16384>
+    )]
     pub inflight: Vec<u64>,
     /// Installs peers that are missing, from the packages of the Debian system; only root can
     #[arg(long)]

@@ -70,7 +70,7 @@ pub struct Varying {
     #[arg(long, requires = "vary", value_name = "FIGURE")]
     pub figure: Option<String>,
     /// With --vary: blocks, in each of which every combination runs once, in random order; they share
-    /// --count, --seconds or --ops, of msgrate --messages [default: 8]
+    /// --count or --seconds [default: 8]
     #[arg(long, requires = "vary", value_parser = whole_number::<{ BLOCKS_MAX }>)]
     pub blocks: Option<u64>,
 }

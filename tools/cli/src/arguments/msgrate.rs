@@ -31,19 +31,36 @@ pub struct Msgrate {
     #[arg(long, default_value = "1", value_parser = whole_number::<99>)]
     pub runs: u64,
     /// Lengths of messages, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1,8,1K", value_name = "SIZES")]
+    #[arg(
+        long = "sizes",
+        alias = "size",
+        value_delimiter = ',',
+        default_value = "1,8,1K",
+        value_name = "SIZES"
+    )]
     pub size: Vec<Size>,
     /// Messages that each thread keeps in flight on either side, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1,10,1000", value_parser = whole_number::<16384>)]
+    #[arg(
+        long = "in-flight",
+        alias = "inflight",
+        value_delimiter = ',',
+        default_value = "1,10,1000",
+        value_parser = whole_number::<16384>
+    )]
     pub inflight: Vec<u64>,
     /// Messages of each measurement, all threads together
-    #[arg(long, default_value = "5000000", value_parser = whole_number::<{ u64::MAX }>)]
+    #[arg(
+        long = "count",
+        alias = "messages",
+        default_value = "5000000",
+        value_parser = whole_number::<{ u64::MAX }>
+    )]
     pub messages: u64,
     /// Threads of each of the two processes, which have an endpoint each
     #[arg(long, default_value = "1", value_parser = whole_number::<64>)]
     pub threads: u64,
     /// Seconds after which a measurement has failed
-    #[arg(long, default_value = "60", value_parser = parse_seconds)]
+    #[arg(long = "within", alias = "seconds", default_value = "60", value_parser = parse_seconds)]
     pub seconds: Duration,
     #[command(flatten)]
     pub tuning: Tuning,

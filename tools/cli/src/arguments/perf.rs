@@ -11,7 +11,7 @@ use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
 use super::ranks::OverRanks;
-use super::{Output, Recording, Tuning, one_of, parse_seconds, whole_number};
+use super::{Output, Recording, Tuning, count_or_none, one_of, parse_seconds, whole_number};
 use crate::commands::perf::{WORKLOADS, Workload};
 
 /// `farcall perf`.
@@ -35,10 +35,15 @@ pub struct Perf {
     #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// The fewest calls before measuring begins; it begins once latencies are steady
-    #[arg(long, default_value = "0", value_name = "CALLS")]
+    #[arg(long, default_value = "0", value_name = "CALLS", value_parser = count_or_none)]
     pub warmup: u64,
     /// Calls that each client keeps in flight
-    #[arg(long, default_value = "1", value_parser = whole_number::<4096>)]
+    #[arg(
+        long = "in-flight",
+        alias = "concurrent-ops",
+        default_value = "1",
+        value_parser = whole_number::<4096>
+    )]
     pub concurrent_ops: u64,
     /// Processes that call [default: 1]
     #[arg(long, value_parser = whole_number::<256>)]

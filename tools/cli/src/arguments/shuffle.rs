@@ -24,7 +24,7 @@ pub struct Shuffle {
     #[arg(long, default_value = "fixed")]
     pub growth: Growth,
     /// Operations that count, for each number of nodes, size and way to push
-    #[arg(long, default_value = "100", value_parser = whole_number::<1_000_000>)]
+    #[arg(long = "count", alias = "ops", default_value = "100", value_parser = whole_number::<1_000_000>)]
     pub ops: u64,
     /// Operations before those, in each launch
     #[arg(long, default_value = "5")]
@@ -33,7 +33,7 @@ pub struct Shuffle {
     #[arg(long, default_value = "shuffle")]
     pub collective: Collective,
     /// Launches of the cluster, each new and with a seed of its own, that the operations are shared among
-    #[arg(long, default_value = "2", value_parser = whole_number::<1000>)]
+    #[arg(long = "runs", alias = "launches", default_value = "2", value_parser = whole_number::<1000>)]
     pub launches: u64,
     /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
     #[arg(long, value_delimiter = ',', default_value = "deterministic")]

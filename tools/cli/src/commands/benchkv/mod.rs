@@ -22,6 +22,8 @@ use crate::progress::Progress;
 pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let bench = plan(arguments)?;
     arguments.over.check_transports(&[arguments.transport()])?;
+    arguments.tuning.check_needed(&[arguments.transport()])?;
+    arguments.varying.check_needed(&[arguments.transport()])?;
     arguments.over.check(arguments.ranks(), &format!("{} daemons", arguments.ranks()))?;
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
     let measurements = clients.len() * bench.runs;

@@ -19,6 +19,8 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     }
     check_raw(msgrate)?;
     msgrate.over.check_transports(&msgrate.transports())?;
+    msgrate.tuning.check_needed(&msgrate.transports())?;
+    msgrate.varying.check_needed(&msgrate.transports())?;
     msgrate.over.check(2, "a sender and a receiver")?;
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
     check_trace(msgrate, rows.len())?;
@@ -90,7 +92,7 @@ fn check_trace(msgrate: &Msgrate, rows: usize) -> Result<(), Failure> {
             "--trace is for messages of farcall, and the loops of --raw are without it; leave one of them out".to_owned(),
         ));
     }
-    let how = "give one each of --transport, --mode, --size and --inflight, and --runs 1";
+    let how = "give one each of --transport, --mode, --sizes and --in-flight, and --runs 1";
     msgrate.tracing.check(&msgrate.varying, "messages", rows * msgrate.runs as usize, how)
 }
 

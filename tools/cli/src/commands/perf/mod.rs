@@ -59,9 +59,11 @@ impl Sites {
 /// Runs the tests over every transport.
 pub fn run(perf: &Perf) -> Result<(), Failure> {
     let transports = match &*perf.transport {
-        [] => perf.over.default_transports(&TransportKind::ALL),
+        [] => perf.varying.of_interest(perf.over.default_transports(&TransportKind::ALL)),
         transports => transports.to_vec(),
     };
+    perf.tuning.check_needed(&transports)?;
+    perf.varying.check_needed(&transports)?;
     perf.over.check_transports(&transports)?;
     let fabric =
         simulated::fabric(perf.fabric.as_deref(), &perf.tuning.of_fabric(), &transports, perf.tuning.seed)?;

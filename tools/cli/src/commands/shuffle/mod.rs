@@ -28,6 +28,8 @@ const PUBLISHED_FABRIC: &str = "omni-path-100";
 pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let shuffle = &shuffle.settled();
     shuffle.over.check_transports(&shuffle.transport)?;
+    shuffle.tuning.check_needed(&shuffle.transport)?;
+    shuffle.varying.check_needed(&shuffle.transport)?;
     let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
     let profile = profile(shuffle)?;
     let cells = cells(shuffle)?;

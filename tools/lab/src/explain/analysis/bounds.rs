@@ -111,9 +111,9 @@ fn further(table: &Table, most: f64) -> Finding {
         "delay: rate doubles at {} in flight; saturation: it stays and the time doubles; run `{} {}`",
         2.0 * most,
         if table.name.starts_with("msgrate") {
-            "farcall msgrate --inflight"
+            "farcall msgrate --in-flight"
         } else {
-            "farcall perf echo --concurrent-ops"
+            "farcall perf echo --in-flight"
         },
         2.0 * most
     );

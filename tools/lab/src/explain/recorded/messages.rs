@@ -175,7 +175,7 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
             "the distance alone: `farcall compare --limit` measures that of the cores".to_owned()
         }
         "submit" if !waits(stream, part) => {
-            "shorter messages: run it again with a quarter of the `--size`; what is copying shrinks with it".to_owned()
+            "shorter messages: run it again with a quarter of the `--sizes`; what is copying shrinks with it".to_owned()
         }
         _ if stream.mode != HANDLER => {
             "a receiver that does less: run it again with `--mode handler`, which matches nothing; a rate that grows says that \
@@ -183,7 +183,7 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
                 .to_owned()
         }
         _ if fewer > 0 => format!(
-            "fewer in flight: run it again with half the `--inflight`; a rate that stays ({:.2} M/s) says that messages only waited",
+            "fewer in flight: run it again with half the `--in-flight`; a rate that stays ({:.2} M/s) says that messages only waited",
             stream.per_second / 1e6
         ),
         _ => "what the handler does: look into the receiver with a profiler".to_owned(),

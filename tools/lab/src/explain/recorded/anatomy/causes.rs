@@ -146,7 +146,7 @@ fn held_back(cell: &Anatomy, system: System) -> Cause {
         ),
         gain: system.gain(enough),
         share: 0.0,
-        next: format!("more in flight: run it again with `--concurrent-ops {}`", cell.in_flight * 2.0),
+        next: format!("more in flight: run it again with `--in-flight {}`", cell.in_flight * 2.0),
     }
 }
 

@@ -1,0 +1,91 @@
+//! Parameters that nothing of a transport reads: set or varied they would change nothing, and a figure beside
+//! them would be read as if they had.
+
+use farcall::TransportKind;
+use farcall::parameters::PARAMETERS;
+
+use super::measuring::Varying;
+use super::{FABRIC, Tuning};
+use crate::failure::Failure;
+
+/// Groups that every endpoint reads, whatever its transport.
+const OF_ALL: [&str; 3] = ["endpoint", "net", "names"];
+
+/// Whether a transport reads a parameter. Names that there are not are for the settings to refuse.
+fn reads(transport: TransportKind, parameter: &str) -> bool {
+    let is_known = PARAMETERS.iter().any(|known| known.name == parameter);
+    let group = parameter.split('.').next().unwrap_or_default();
+    let parts: Vec<&str> = transport.name().split('+').collect();
+    let has = |part: &str| parts.contains(&part);
+    match group {
+        _ if !is_known || OF_ALL.contains(&group) || has("auto") => true,
+        "peers" => has("basic") || has("homa"),
+        // Packets are lost, lanes only held up; a library sees to its own.
+        "fault" => has("basic") || has("homa") || (has("ring") && is_of_lanes(parameter)),
+        group => has(group),
+    }
+}
+
+fn is_of_lanes(parameter: &str) -> bool {
+    ["fault.seed", "fault.delay_permille", "fault.delay_time"].contains(&parameter)
+}
+
+/// The sentence about a parameter that none of these reads.
+fn needless(option: &str, parameter: &str, transports: &[TransportKind]) -> Failure {
+    let names: Vec<&str> = transports.iter().map(|transport| transport.name()).collect();
+    Failure::Usage(format!(
+        "{option}: nothing of {} reads `{parameter}`; leave it out, or choose a --transport that does",
+        names.join(", ")
+    ))
+}
+
+impl Tuning {
+    /// Refuses parameters that none of the transports reads.
+    pub fn check_needed(&self, transports: &[TransportKind]) -> Result<(), Failure> {
+        let set = self.settings.iter().filter(|text| !text.starts_with(FABRIC));
+        let mut names = set.map(|text| text.split('=').next().unwrap_or_default());
+        let needless_one = names.find(|name| !transports.iter().any(|&transport| reads(transport, name)));
+        needless_one.map_or(Ok(()), |name| Err(needless("--set", name, transports)))
+    }
+}
+
+impl Varying {
+    /// Of transports that nobody named those that read all that is varied.
+    pub fn of_interest(&self, transports: Vec<TransportKind>) -> Vec<TransportKind> {
+        transports.into_iter().filter(|&transport| self.needless_in(transport).is_none()).collect()
+    }
+
+    /// Refuses to vary what one of the transports does not read: a difference found there would be chance.
+    pub fn check_needed(&self, transports: &[TransportKind]) -> Result<(), Failure> {
+        let found = transports.iter().find_map(|&transport| Some((transport, self.needless_in(transport)?)));
+        found.map_or(Ok(()), |(transport, name)| Err(needless("--vary", name, &[transport])))
+    }
+
+    fn needless_in(&self, transport: TransportKind) -> Option<&str> {
+        let names = self.vary.iter().map(|text| text.split('=').next().unwrap_or_default());
+        names.filter(|name| !name.starts_with(FABRIC)).find(|name| !reads(transport, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_reads_what_its_parts_have() {
+        for (transport, parameter, expected) in [
+            (TransportKind::RING_SHM, "ring.ring_bytes", true),
+            (TransportKind::RING_SHM, "homa.overcommit", false),
+            (TransportKind::RING_SHM, "udp.mtu_bytes", false),
+            (TransportKind::RING_SHM, "fault.drop_permille", false),
+            (TransportKind::RING_SHM, "fault.delay_permille", true),
+            (TransportKind::HOMA_UDP, "homa.overcommit", true),
+            (TransportKind::HOMA_UDP, "fault.drop_permille", true),
+            (TransportKind::HOMA_UDP, "ring.inline_bytes", false),
+            (TransportKind::BASIC_SIM, "endpoint.idle", true),
+            (TransportKind::BASIC_SIM, "there.is_none", true),
+        ] {
+            assert_eq!(reads(transport, parameter), expected, "{transport} {parameter}");
+        }
+    }
+}
