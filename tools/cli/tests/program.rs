@@ -25,7 +25,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             &["perf", "--sizes", "1G"],
             "farcall: --sizes: 1G is longer than the 8M that ring+shm carries; add --set ring.message_bytes_max=1G",
         ),
-        (&["perf", "--count", "0"], "farcall: --count: `0` is not a whole number above 0"),
+        (
+            &["perf", "--count", "0"],
+            "farcall: --count: `0` is not a whole number above 0, such as 10000 or 10K",
+        ),
         (&["perf", "--clients", "257"], "farcall: --clients: `257` is not a whole number from 1 to 256"),
         (
             &["perf", "--seconds", "0"],

@@ -36,7 +36,7 @@ fn varied(more: &[&str]) -> Output {
 
 #[test]
 fn a_factor_that_matters_and_one_that_does_not_are_told_apart() {
-    let factors = ["--vary", "fabric.link.gbps=16/64,homa.overcommit=2/8", "--guard", "echo100:p50=1%"];
+    let factors = ["--vary", "fabric.link.gbps=16/64,basic.calls_max=2/8", "--guard", "echo100:p50=1%"];
     let text = text_of(&varied(&factors));
     let line = |begin: &str| {
         let of_size = text.split("# echo10K").nth(1).expect("a table for the size");
@@ -47,14 +47,14 @@ fn a_factor_that_matters_and_one_that_does_not_are_told_apart() {
             .to_owned()
     };
     assert!(line("fabric.link.gbps 16 -> 64").contains("better"), "{text}");
-    assert!(line("homa.overcommit 2 -> 8").contains("inert"), "{text}");
-    assert!(text.contains("# guard echo100:p50=1%: kept by homa.overcommit 2 -> 8"), "{text}");
+    assert!(line("basic.calls_max 2 -> 8").contains("inert"), "{text}");
+    assert!(text.contains("# guard echo100:p50=1%: kept by basic.calls_max 2 -> 8"), "{text}");
 }
 
 #[test]
 fn records_of_effects_are_repeatable_and_documented() {
     let documentation = include_str!("../../../docs/results.md");
-    let factors = ["--vary", "fabric.link.gbps=16/64,homa.overcommit=2/8", "--json", "-"];
+    let factors = ["--vary", "fabric.link.gbps=16/64,basic.calls_max=2/8", "--json", "-"];
     let text = text_of(&varied(&factors));
     assert_eq!(text, text_of(&varied(&factors)), "the same seed gives the same records");
     let records: Vec<Value> =
@@ -69,13 +69,13 @@ fn records_of_effects_are_repeatable_and_documented() {
         |name: &str| records.iter().find(|record| record["name"] == name).expect("a record of that name");
     let effect = named("echo10K.p50.effect.fabric.link.gbps");
     assert!(effect["value"].as_f64().expect("a number") < 0.95 && effect["verdict"] == "better", "{effect}");
-    assert_eq!(named("echo10K.p50.run0")["levels"]["homa.overcommit"], "2");
+    assert_eq!(named("echo10K.p50.run0")["levels"]["basic.calls_max"], "2");
     assert_eq!(named("echo10K.p50.run0")["of_blocks"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]
 fn pairs_of_many_factors_that_cannot_be_told_apart_stand_together() {
-    let factors = "homa.overcommit=2,homa.checksum,homa.priorities=2,ring.ring_bytes=64K,basic.checksum,homa.rtt_bytes=8K,homa.fifo_permille=10,basic.rtt_bytes=2K";
+    let factors = "basic.calls_max=2,homa.checksum,homa.priorities=2,ring.ring_bytes=64K,basic.checksum,homa.rtt_bytes=8K,homa.fifo_permille=10,basic.rtt_bytes=2K";
     let text = text_of(&varied(&["--vary", factors, "--json", "-"]));
     let together = text.lines().filter(|line| line.contains("\"kind\":\"interaction\"")).any(|line| {
         let record: Value = serde_json::from_str(line).expect("every line is JSON");
@@ -112,20 +112,20 @@ fn what_cannot_be_varied_is_refused_in_one_sentence() {
             &["--vary", "homa.overcomit=1/2"],
             "--vary: unknown parameter `homa.overcomit`; did you mean `homa.overcommit`?",
         ),
-        (&["--vary", "homa.overcommit=2/2"], "--vary: `homa.overcommit` is 2 at both levels"),
-        (&["--vary", "homa.overcommit=1/2,homa.overcommit=3/4"], "--vary: `homa.overcommit` is there twice"),
+        (&["--vary", "basic.calls_max=2/2"], "--vary: `basic.calls_max` is 2 at both levels"),
+        (&["--vary", "basic.calls_max=1/2,basic.calls_max=3/4"], "--vary: `basic.calls_max` is there twice"),
         (&["--vary", "fabric.link.gbs=1/2"], "unknown field `gbs`"),
         (
-            &["--vary", "homa.overcommit=1/2", "--figure", "p51"],
+            &["--vary", "basic.calls_max=1/2", "--figure", "p51"],
             "--figure: there is no figure `p51`; choose from p50, ",
         ),
         (
-            &["--vary", "homa.overcommit=1/2", "--guard", "echo9:p50=1%"],
+            &["--vary", "basic.calls_max=1/2", "--guard", "echo9:p50=1%"],
             "--guard: `echo9` is not measured; the rows are echo100, echo10K",
         ),
-        (&["--vary", "homa.overcommit=1/2", "--guard", "echo100:p50=1"], "is not ROW:FIGURE=PERCENT%"),
+        (&["--vary", "basic.calls_max=1/2", "--guard", "echo100:p50=1"], "is not ROW:FIGURE=PERCENT%"),
         (
-            &["--vary", "homa.overcommit=1/2", "--trace"],
+            &["--vary", "basic.calls_max=1/2", "--trace"],
             "--trace is for one configuration, and --vary measures several",
         ),
         (&["--guard", "echo100:p50=1%"], "--vary"),

@@ -55,10 +55,14 @@ impl Varying {
         transports.into_iter().filter(|&transport| self.needless_in(transport).is_none()).collect()
     }
 
-    /// Refuses to vary what one of the transports does not read: a difference found there would be chance.
+    /// Refuses to vary what none of the transports reads: a difference found there would be chance.
     pub fn check_needed(&self, transports: &[TransportKind]) -> Result<(), Failure> {
-        let found = transports.iter().find_map(|&transport| Some((transport, self.needless_in(transport)?)));
-        found.map_or(Ok(()), |(transport, name)| Err(needless("--vary", name, &[transport])))
+        let read_by_one = transports.iter().any(|&transport| self.needless_in(transport).is_none());
+        let needless_in = |&transport: &TransportKind| self.needless_in(transport);
+        match transports.first().and_then(needless_in).filter(|_| !read_by_one) {
+            Some(name) => Err(needless("--vary", name, transports)),
+            None => Ok(()),
+        }
     }
 
     fn needless_in(&self, transport: TransportKind) -> Option<&str> {
