@@ -75,7 +75,8 @@ fn records_of_effects_are_repeatable_and_documented() {
 
 #[test]
 fn pairs_of_many_factors_that_cannot_be_told_apart_stand_together() {
-    let factors = "basic.calls_max=2,homa.checksum,homa.priorities=2,ring.ring_bytes=64K,basic.checksum,homa.rtt_bytes=8K,homa.fifo_permille=10,basic.rtt_bytes=2K";
+    let factors = "basic.calls_max=2,basic.resend_interval=3ms,endpoint.call_timeout=9s,peers.sessions_max=64,\
+                   basic.checksum,endpoint.message_timeout=60s,endpoint.unexpected_bytes=2M,basic.rtt_bytes=2K";
     let text = text_of(&varied(&["--vary", factors, "--json", "-"]));
     let together = text.lines().filter(|line| line.contains("\"kind\":\"interaction\"")).any(|line| {
         let record: Value = serde_json::from_str(line).expect("every line is JSON");
