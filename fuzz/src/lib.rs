@@ -80,6 +80,11 @@ pub fn kv(bytes: &[u8]) {
     kv::run(bytes);
 }
 
+/// Requests of Redis clients, in pieces.
+pub fn resp(bytes: &[u8]) {
+    farcall_kv::resp::fuzz_resp(bytes);
+}
+
 /// What a client of the key-value store reads, from a hostile shard.
 pub fn kv_answers(bytes: &[u8]) {
     farcall_kv::fuzz_answers(bytes);

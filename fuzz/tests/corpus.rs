@@ -102,6 +102,7 @@ tests!(
     slots,
     kv,
     kv_answers,
+    resp,
     verbs_handshake,
     ofi_frame,
     tcp_connection

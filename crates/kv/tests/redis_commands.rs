@@ -228,6 +228,32 @@ fn transactions_run_whole_or_not_at_all() {
 }
 
 #[test]
+fn messages_reach_the_subscribers_of_their_channel() {
+    let served = Served::start();
+    let (mut subscriber, mut modern, mut publisher) =
+        (served.client(), served.client(), served.unix_client());
+    assert_eq!(publisher.ask("PUBLISH news none"), ":0");
+    assert_eq!(subscriber.ask("SUBSCRIBE news other"), "*3|$9|subscribe|$4|news|:1");
+    assert_eq!(subscriber.reply(), "*3|$9|subscribe|$5|other|:2");
+    assert!(subscriber.ask("GET a").starts_with("-ERR Can't execute 'get': only (P|S)SUBSCRIBE"));
+    assert_eq!(subscriber.ask("PING"), "*2|$4|pong|$0");
+    assert!(modern.ask("HELLO 3").starts_with('%'));
+    assert_eq!(modern.ask("PSUBSCRIBE n?ws"), ">3|$10|psubscribe|$4|n?ws|:1");
+    assert_eq!(publisher.ask("PUBLISH news hello"), ":2");
+    assert_eq!(subscriber.reply(), "*3|$7|message|$4|news|$5|hello");
+    assert_eq!(modern.reply(), ">4|$8|pmessage|$4|n?ws|$4|news|$5|hello");
+    assert_eq!(modern.ask("GET a"), "_", "with RESP3 commands go on");
+    assert_eq!(publisher.ask("PUBSUB NUMSUB news none"), "*4|$4|news|:1|$4|none|:0");
+    assert_eq!(publisher.ask("PUBSUB NUMPAT"), ":1");
+    assert_eq!(publisher.ask("PUBSUB CHANNELS o*"), "*1|$5|other");
+    assert_eq!(subscriber.ask("UNSUBSCRIBE"), "*3|$11|unsubscribe|$4|news|:1");
+    assert_eq!(subscriber.reply(), "*3|$11|unsubscribe|$5|other|:0");
+    assert_eq!(subscriber.ask("UNSUBSCRIBE"), "*3|$11|unsubscribe|$-1|:0");
+    assert_eq!(modern.ask("RESET"), "+RESET");
+    assert_eq!(publisher.ask("PUBLISH news gone"), ":0");
+}
+
+#[test]
 fn every_command_is_documented_and_nothing_else_is() {
     let served = Served::start();
     let mut client = served.client();

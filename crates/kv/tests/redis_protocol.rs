@@ -45,6 +45,21 @@ fn requests_come_in_pieces_together_and_as_lines() {
 }
 
 #[test]
+fn a_client_that_sends_no_more_gets_its_replies() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.send(&[b"SET", b"a", &[b'x'; 10_000]]);
+    let pipeline: Vec<u8> = (0..20).flat_map(|_| request(&[b"GET", b"a"])).collect();
+    client.stream.write_all(&pipeline).expect("it reads");
+    client.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    assert_eq!(client.reply(), "+OK");
+    for _ in 0..20 {
+        assert_eq!(client.reply_bytes().expect("a reply").len(), 10_000 + 10);
+    }
+    assert_eq!(client.reply_bytes(), None);
+}
+
+#[test]
 fn a_client_that_breaks_the_rules_is_told_and_sent_away() {
     let served = Served::start();
     let mut honest = served.client();

@@ -7,7 +7,7 @@ use super::session::Session;
 
 /// Names a client for as long as it is connected: its place, and a part of its number, since places are used
 /// again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Handle {
     place: u32,
     id: u32,

@@ -28,8 +28,12 @@ pub struct Connection {
     /// Replies that the socket did not take yet, from `sent` on.
     pub output: Vec<u8>,
     sent: usize,
+    /// When the socket last took something, in milliseconds of the front's clock.
+    progress_ms: u64,
     /// What the loop watches the socket for.
     pub watched: EventFlags,
+    /// Requests in `input` wait for replies to be read.
+    pub is_held: bool,
     /// Nothing follows what is in `output`.
     pub is_closing: bool,
 }
@@ -39,12 +43,14 @@ impl Connection {
     pub fn new(socket: OwnedFd, session: Session) -> Self {
         Self {
             socket,
-            session,
             input: Vec::new(),
             parser: Parser::default(),
             output: Vec::new(),
             sent: 0,
+            progress_ms: session.since_ms,
+            session,
             watched: EventFlags::IN,
+            is_held: false,
             is_closing: false,
         }
     }
@@ -59,10 +65,16 @@ impl Connection {
     }
 
     /// Sends replies, as many as the socket takes.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self, now_ms: u64) -> io::Result<()> {
+        if self.unsent_bytes() == 0 {
+            return Ok(());
+        }
         while self.sent < self.output.len() {
             match send(&self.socket, &self.output[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(sent) => self.sent += sent,
+                Ok(sent) => {
+                    self.sent += sent;
+                    self.progress_ms = now_ms;
+                }
                 Err(rustix::io::Errno::AGAIN) => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -75,6 +87,13 @@ impl Connection {
         Ok(())
     }
 
+    /// Closes it, whatever it has not read.
+    pub fn discard(&mut self) {
+        self.output.clear();
+        self.sent = 0;
+        self.is_closing = true;
+    }
+
     /// Bytes of replies that the socket did not take.
     pub fn unsent_bytes(&self) -> usize {
         self.output.len() - self.sent
@@ -83,6 +102,11 @@ impl Connection {
     /// Whether its commands wait until it reads.
     pub fn is_stalled(&self) -> bool {
         self.unsent_bytes() > UNREAD_BYTES_MAX
+    }
+
+    /// Whether it is stalled, and has read nothing since a time.
+    pub fn is_stuck_since(&self, ms: u64) -> bool {
+        self.is_stalled() && self.progress_ms <= ms
     }
 
     /// What the loop is to watch the socket for.

@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use super::clients::Handle;
 use super::command::{Engine, Next};
+use super::connection::UNREAD_BYTES_MAX;
 use super::listener::{ListenError, Listener, Place};
 use super::parse::{LIMITS, Parser, STRANGER};
 use super::reply::Reply;
@@ -47,6 +48,9 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// While nothing happens, the loop looks after the shard this often.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// How often stuck clients are looked for.
+const LOOK_EVERY_MS: u64 = 100;
+
 /// The token of what stops the loop; listeners count from 1, and clients have the upper bit.
 const STOP: u64 = 0;
 const CLIENT: u64 = 1 << 63;
@@ -65,6 +69,8 @@ pub struct Front {
     ready: Vec<Ready>,
     parser: Parser,
     spare: Vec<Vec<u8>>,
+    look_at_ms: u64,
+    is_out_of_descriptors: bool,
 }
 
 /// A client that has something to do, and where in the arena what it sent lies.
@@ -111,6 +117,8 @@ impl Front {
             ready: Vec::new(),
             parser: Parser::default(),
             spare: Vec::new(),
+            look_at_ms: 0,
+            is_out_of_descriptors: false,
         })
     }
 
@@ -130,6 +138,7 @@ impl Front {
         let mut next = Next::AtOnce;
         loop {
             let timeout = match next {
+                _ if !self.ready.is_empty() => Duration::ZERO,
                 Next::AtOnce => Duration::ZERO,
                 Next::At(at_ms) => {
                     Duration::from_millis(at_ms.saturating_sub(self.engine.now_ms())).min(QUIET)
@@ -156,14 +165,17 @@ impl Front {
             }
             next = self.execute();
             self.flush();
+            self.look_after();
         }
     }
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            let listener = &self.listeners[listener];
-            // Also when there are no descriptors left: the client waits until others leave.
-            let Ok((socket, address)) = listener.accept() else { return };
+            let (socket, address) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_passing(&error) => return,
+                Err(_) => return self.rest_listeners(),
+            };
             if self.engine.clients.count() >= self.options.clients_max {
                 self.engine.counters.refused.increment();
                 let refusal = b"-ERR max number of clients reached\r\n";
@@ -182,12 +194,23 @@ impl Front {
         }
     }
 
+    /// There are no descriptors left: clients wait until others have left, and the loop does not turn for
+    /// them meanwhile.
+    fn rest_listeners(&mut self) {
+        self.is_out_of_descriptors = true;
+        for (listener, number) in self.listeners.iter().zip(STOP + 1..) {
+            let token = EventData::new_u64(number);
+            let _unchanged = epoll::modify(&self.epoll, listener, token, EventFlags::empty());
+        }
+    }
+
     /// Reads what a client sent, to the arena from `at` on.
     fn attend(&mut self, client: Handle, flags: EventFlags, at: &mut usize) {
+        let now_ms = self.engine.now_ms();
         let Some(connection) = self.engine.clients.get(client) else { return };
         let mut is_lost = false;
         if flags.contains(EventFlags::OUT) {
-            is_lost = connection.flush().is_err();
+            is_lost = connection.flush(now_ms).is_err();
         }
         let mut ready = Ready { client, start: *at, end: *at };
         if !is_lost && connection.interest().contains(EventFlags::IN) && *at < self.arena.len() {
@@ -204,7 +227,9 @@ impl Front {
                 }
                 read
             };
-            is_lost = matches!(read, Ok(Some(0)) | Err(_));
+            is_lost = read.is_err();
+            // It sends no more, and may still read.
+            connection.is_closing |= matches!(read, Ok(Some(0)));
         }
         if is_lost || flags.intersects(EventFlags::ERR) {
             return self.close(client);
@@ -212,9 +237,36 @@ impl Front {
         self.ready.push(ready);
     }
 
+    /// Now and then: sends those away that do not read, and accepts clients again.
+    fn look_after(&mut self) {
+        let now_ms = self.engine.now_ms();
+        if now_ms < self.look_at_ms {
+            return;
+        }
+        self.look_at_ms = now_ms + LOOK_EVERY_MS;
+        let unread_ms = self.options.unread_for_max.as_millis() as u64;
+        let stuck: Vec<_> = self
+            .engine
+            .clients
+            .all()
+            .filter(|(_, connection)| connection.is_stuck_since(now_ms.saturating_sub(unread_ms)))
+            .map(|(client, _)| client)
+            .collect();
+        for client in stuck {
+            self.engine.counters.stuck.increment();
+            self.close(client);
+        }
+        if core::mem::take(&mut self.is_out_of_descriptors) {
+            for (listener, number) in self.listeners.iter().zip(STOP + 1..) {
+                let token = EventData::new_u64(number);
+                let _unchanged = epoll::modify(&self.epoll, listener, token, EventFlags::IN);
+            }
+        }
+    }
+
     fn close(&mut self, client: Handle) {
-        if let Some(connection) = self.engine.clients.remove(client) {
-            self.engine.forget(client, &connection.session);
+        if let Some(mut connection) = self.engine.clients.remove(client) {
+            self.engine.subscriptions.forget(client, &mut connection.session);
             self.engine.counters.disconnected.increment();
         }
     }
@@ -226,6 +278,7 @@ impl Front {
         engine.prepare(&mut guard);
         for &Ready { client, start, end } in ready.iter() {
             let Some(mut connection) = engine.clients.take(client) else { continue };
+            engine.current = client;
             if connection.output.capacity() == 0 {
                 connection.output = spare.pop().unwrap_or_default();
             }
@@ -258,13 +311,18 @@ impl Front {
 
     /// Sends replies, and sees to what the loop waits for.
     fn flush(&mut self) {
+        let now_ms = self.engine.now_ms();
         let mut touched = core::mem::take(&mut self.engine.touched);
         for client in touched.drain(..) {
             let Some(connection) = self.engine.clients.get(client) else { continue };
-            let is_lost = connection.flush().is_err();
+            let is_lost = connection.flush(now_ms).is_err();
             if is_lost || connection.is_closing && connection.unsent_bytes() == 0 {
                 self.close(client);
                 continue;
+            }
+            if connection.is_held && !connection.is_stalled() {
+                // No event will say so: its socket took the replies at once.
+                self.ready.push(Ready { client, start: 0, end: 0 });
             }
             if connection.unsent_bytes() == 0 {
                 let buffer = core::mem::take(&mut connection.output);
@@ -284,6 +342,12 @@ impl Front {
         }
         self.engine.touched = touched;
     }
+}
+
+/// Whether the next client may be accepted all the same.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, NotConnected, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | NotConnected)
 }
 
 fn watch(epoll: &OwnedFd, what: impl AsFd, token: u64) -> io::Result<()> {
@@ -315,10 +379,7 @@ fn run<'s>(
     let unsent = connection.unsent_bytes();
     let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
     let start = reply.len();
-    while done < bytes.len()
-        && !connection.is_closing
-        && unsent + (reply.len() - start) <= super::connection::UNREAD_BYTES_MAX
-    {
+    while done < bytes.len() && !connection.is_closing && unsent + (reply.len() - start) <= UNREAD_BYTES_MAX {
         let limits = if connection.session.is_known { LIMITS } else { STRANGER };
         match parser.parse(&bytes[done..], limits) {
             Ok(None) => break,
@@ -342,6 +403,7 @@ fn run<'s>(
             }
         }
     }
+    connection.is_held = done < bytes.len() && unsent + (reply.len() - start) > UNREAD_BYTES_MAX;
     if connection.is_closing {
         parser.reset();
         done = bytes.len();

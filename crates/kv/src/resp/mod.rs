@@ -9,19 +9,26 @@ mod clients;
 mod command;
 mod connection;
 mod front;
+mod fuzz;
 mod glob;
 mod listener;
 mod parse;
 mod reply;
 mod session;
 
+use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use front::{Front, Stopper};
+#[doc(hidden)]
+pub use fuzz::fuzz_resp;
 pub use listener::{ListenError, NoPlace, Place};
 
 /// How many databases a client can select.
 pub const DATABASES: usize = 16;
+
+/// How long a client may leave its replies unread unless told otherwise.
+pub const UNREAD_FOR_MAX: Duration = Duration::from_secs(60);
 
 /// How a front serves.
 #[derive(Clone, Debug)]
@@ -30,13 +37,15 @@ pub struct Options {
     pub password: Option<String>,
     /// Clients at a time.
     pub clients_max: usize,
+    /// How long a client may have more replies than fit and read none of them; then it is sent away.
+    pub unread_for_max: Duration,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { password: None, clients_max: 10_000, is_for_all: false }
+        Self { password: None, clients_max: 10_000, unread_for_max: UNREAD_FOR_MAX, is_for_all: false }
     }
 }
 

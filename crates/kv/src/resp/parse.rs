@@ -12,7 +12,10 @@ use crate::decimal;
 pub const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// The longest argument, in bytes.
-pub const BULK_BYTES_MAX: usize = 512 << 20;
+pub const BULK_BYTES_MAX: usize = 128 << 20;
+
+/// The longest request, in bytes. So much memory a client can take by sending.
+pub const REQUEST_BYTES_MAX: usize = 256 << 20;
 
 /// The longest line: an inline command, or a length.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -50,6 +53,9 @@ pub enum ProtocolError {
     /// The length of an argument is none, or too long.
     #[error("invalid bulk length")]
     Length,
+    /// The arguments are too long together.
+    #[error("too big request")]
+    LongRequest,
     /// The client must say the password first.
     #[error("unauthenticated multibulk length")]
     StrangerCount,
@@ -229,6 +235,9 @@ impl Parser {
         if length > limits.bulk_bytes {
             return Err(ProtocolError::StrangerLength);
         }
+        if end + length > REQUEST_BYTES_MAX {
+            return Err(ProtocolError::LongRequest);
+        }
         self.at = end;
         self.stage = Stage::Bulk { left, bytes: length };
         Ok(Step::Next)
@@ -388,8 +397,8 @@ mod tests {
         let mut parser = Parser::default();
         for length in 0..request.len() {
             assert_eq!(parser.parse(&request[..length], LIMITS), Ok(None), "{length} bytes");
-            assert!(parser.wanted() > length);
         }
+        assert_eq!(parser.wanted(), request.len(), "all but the end is there");
         assert_eq!(parser.parse(request, LIMITS), Ok(Some(request.len())));
         assert!(parser.args(request).from(0).eq(args.iter().map(Vec::as_slice)));
     }
@@ -403,12 +412,19 @@ mod tests {
             (b"*1\r\n$-1\r\n", ProtocolError::Length),
             (b"*1\r\n$9223372036854775807\r\n", ProtocolError::Length),
             (b"*1\r\n$9223372036854775808\r\n", ProtocolError::Length),
-            (b"*1\r\n$536870913\r\n", ProtocolError::Length),
+            (b"*1\r\n$134217729\r\n", ProtocolError::Length),
             (b"*1\r\nfoo\r\n", ProtocolError::NoBulk(b'f')),
             (b"*1\r\n\r\n", ProtocolError::NoBulk(b'\r')),
         ] {
             assert_eq!(all(bytes), Err(error), "{}", bytes.escape_ascii());
         }
+        let mut long = b"*3\r\n".to_vec();
+        for _ in 0..2 {
+            long.extend_from_slice(format!("${BULK_BYTES_MAX}\r\n").as_bytes());
+            long.resize(long.len() + BULK_BYTES_MAX, b' ');
+            long.extend_from_slice(b"\r\n");
+        }
+        assert_eq!(all(&long), Err(ProtocolError::LongRequest));
         let long = [b'1'; LINE_BYTES_MAX + 1];
         assert_eq!(all(&long), Err(ProtocolError::LongLine));
         assert_eq!(all(&[&b"*"[..], &long].concat()), Err(ProtocolError::LongCount));

@@ -129,6 +129,11 @@ impl Reply {
         self.header(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, elements);
     }
 
+    /// What was not asked for; its elements follow.
+    pub fn push(&mut self, elements: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, elements);
+    }
+
     /// A text for people.
     pub fn verbatim(&mut self, text: &str) {
         match self.protocol {

@@ -38,6 +38,9 @@ pub struct Session {
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub watched: Vec<Watched>,
+    /// The channels and the patterns that it subscribes to.
+    pub channels: Vec<Vec<u8>>,
+    pub patterns: Vec<Vec<u8>>,
     /// The rest of the command that runs.
     pub long: Option<Box<Long>>,
     /// The connection ends after the reply.
@@ -63,12 +66,26 @@ impl Session {
             replies: Replies::default(),
             transaction: None,
             watched: Vec::new(),
+            channels: Vec::new(),
+            patterns: Vec::new(),
             long: None,
             ends: false,
             since_ms: now_ms,
             last_ms: now_ms,
             last_command: "NULL",
         }
+    }
+
+    /// Whether it has subscriptions.
+    pub fn is_subscribed_to_any(&self) -> bool {
+        !self.channels.is_empty() || !self.patterns.is_empty()
+    }
+
+    /// Whether it may only send what is about subscriptions: with RESP2 it could not tell replies from
+    /// messages.
+    #[inline]
+    pub fn is_subscribed(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.is_subscribed_to_any()
     }
 
     /// Removes the reply to a command, from `start` on, that is not wanted, after that command ran; `before`

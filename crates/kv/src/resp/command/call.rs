@@ -10,6 +10,9 @@ use crate::resp::session::Session;
 use crate::store::{IncrementError, ReadError, Store, WriteError};
 use crate::{Name, Shard, TableId, Value};
 
+/// The longest reply to a command.
+pub const REPLY_BYTES_MAX: usize = 256 << 20;
+
 /// A command, its client, and what it works on.
 pub struct Call<'c> {
     pub args: Args<'c>,
@@ -42,6 +45,15 @@ impl<'c> Call<'c> {
     #[inline]
     pub fn named<'k>(&self, key: &'k [u8]) -> Result<Name<'k>, Refusal> {
         Ok(Name::new(self.table(), key)?)
+    }
+
+    /// Refuses a reply, begun at a place, that is longer than any may be.
+    #[inline]
+    pub fn check_reply(&self, start: usize) -> Result<(), Refusal> {
+        if self.reply.len() - start <= REPLY_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("ERR the reply is longer than {REPLY_BYTES_MAX} bytes")))
     }
 
     /// The integer that an argument is.

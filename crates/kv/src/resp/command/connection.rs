@@ -9,6 +9,12 @@ use crate::resp::session::Session;
 pub const REDIS_VERSION: &str = "7.0.15";
 
 pub fn ping(call: &mut Call<'_>) -> Done {
+    if call.session.is_subscribed() && call.args.len() <= 2 {
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(call.args.get(1).unwrap_or_default());
+        return Ok(());
+    }
     match call.args.len() {
         1 => call.reply.simple("PONG"),
         2 => call.reply.bulk(call.args.at(1)),
@@ -47,6 +53,8 @@ pub fn database(call: &Call<'_>, number: usize) -> Result<usize, Refusal> {
 }
 
 pub fn reset(call: &mut Call<'_>) -> Done {
+    let client = call.engine.current;
+    call.engine.subscriptions.forget(client, call.session);
     let Session { id, since_ms, .. } = *call.session;
     let address = core::mem::take(&mut call.session.address);
     let is_known = call.engine.password.is_none();

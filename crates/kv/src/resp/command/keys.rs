@@ -112,28 +112,28 @@ fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOptions<'a>, Refusal> {
     Ok(options)
 }
 
+/// Draws among some neighbours of a place drawn at random: where there are few keys, among all of them.
 pub fn randomkey(call: &mut Call<'_>) -> Done {
-    let table = call.table();
-    // From a place drawn at random on, and once more from the start.
-    for start in [call.engine.draw(), 0] {
-        let mut from = start;
-        loop {
-            let mut found = None;
-            let limits = PageLimits { bytes: 0, looks: 64 };
+    const NEIGHBOURS: usize = 16;
+    let (table, start) = (call.table(), call.engine.draw());
+    let mut neighbours = Vec::new();
+    // From that place on, and from the first place up to it.
+    for (mut from, end) in [(start, u64::MAX), (0, start)] {
+        while from < end && neighbours.len() < NEIGHBOURS {
+            let limits = PageLimits { bytes: usize::MAX, looks: 64 };
             let next = call.shard.store().scan(table, ScanFrom::Hash(from), limits, |object| {
-                found.get_or_insert(object.key());
+                neighbours.push(object.key());
             })?;
-            if let Some(key) = found {
-                call.reply.bulk(key);
-                return Ok(());
-            }
             match next {
                 ScanNext::Hash(hash) => from = hash,
                 ScanNext::End | ScanNext::AfterLast => break,
             }
         }
     }
-    call.reply.null();
+    match neighbours.len() {
+        0 => call.reply.null(),
+        count => call.reply.bulk(neighbours[(call.engine.draw() % count as u64) as usize]),
+    }
     Ok(())
 }
 

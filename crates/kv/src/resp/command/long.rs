@@ -1,6 +1,6 @@
 //! Commands that are more than a look-up: done in steps, between which the daemon may have the shard.
 
-use super::call::Refusal;
+use super::call::{REPLY_BYTES_MAX, Refusal};
 use crate::TableId;
 use crate::resp::glob;
 use crate::resp::reply::Reply;
@@ -40,6 +40,9 @@ impl Long {
                 self.found += 1;
             }
         })?;
+        if reply.len() - self.start > REPLY_BYTES_MAX {
+            return Err(Refusal::new(format!("ERR the reply is longer than {REPLY_BYTES_MAX} bytes")));
+        }
         if let ScanNext::Hash(hash) = next {
             self.from = hash;
             return Ok(true);

@@ -7,6 +7,7 @@ mod expiry;
 mod keys;
 mod long;
 mod numbers;
+mod pubsub;
 mod server;
 mod strings;
 mod table;
@@ -18,6 +19,7 @@ use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
 pub use self::long::Long;
+use self::pubsub::Subscriptions;
 use self::table::{Command, Lookup};
 pub use self::transaction::{Transaction, Watched};
 use super::clients::{Clients, Handle};
@@ -37,6 +39,7 @@ farcall_driver::declare_counters! {
         commands: "commands" => "Commands of Redis clients",
         errors: "commands" => "Commands that were answered with an error",
         expired: "objects" => "Objects that had expired and were removed, those apart that writes removed",
+        stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
     }
 }
@@ -46,6 +49,10 @@ farcall_driver::declare_counters! {
 pub struct Engine {
     /// All clients but the one whose command runs.
     pub clients: Clients,
+    /// The client whose command runs.
+    pub current: Handle,
+    /// Who subscribes to what.
+    pub subscriptions: Subscriptions,
     /// Clients that have something to send.
     pub touched: Vec<Handle>,
     /// What is counted.
@@ -82,6 +89,8 @@ impl Engine {
             .find_map(|listener| listener.address().rsplit_once(':').and_then(|(_, port)| port.parse().ok()));
         Self {
             clients: Clients::default(),
+            current: Handle::default(),
+            subscriptions: Subscriptions::default(),
             touched: Vec::new(),
             counters: RespCounters::new(CounterFile::process(), "kv-resp"),
             lookup: Lookup::new(),
@@ -129,9 +138,6 @@ impl Engine {
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ mixed >> 31
     }
-
-    /// A client is gone.
-    pub fn forget(&mut self, _client: Handle, _session: &Session) {}
 
     /// Runs one command.
     #[inline]
@@ -219,6 +225,7 @@ impl Engine {
         if !session.is_known && !command.is_for_strangers {
             return Err(Refusal::NO_AUTH);
         }
+        pubsub::check(session, command.name)?;
         Ok(command)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::call::{Call, Done, Refusal, value};
 use super::expiry::{Unit, deadline};
-use crate::resp::parse::BULK_BYTES_MAX;
+use crate::VALUE_BYTES_MAX;
 use crate::resp::reply::Reply;
 use crate::store::{Condition, Expiry, Object, WriteError};
 
@@ -161,10 +161,12 @@ pub fn getex(call: &mut Call<'_>) -> Done {
 }
 
 pub fn mget(call: &mut Call<'_>) -> Done {
+    let start = call.reply.len();
     call.reply.array(call.args.len() - 1);
     for key in call.args.from(1) {
         let object = call.shard.store().get(call.named(key)?)?;
         reply_value(call.reply, object);
+        call.check_reply(start)?;
     }
     Ok(())
 }
@@ -240,7 +242,8 @@ pub fn setrange(call: &mut Call<'_>) -> Done {
 /// Writes a part of the first argument's value, with zeros in front where there was nothing; gives its
 /// length.
 fn splice(call: &mut Call<'_>, offset: usize, part: &[u8]) -> Result<usize, Refusal> {
-    let end = offset.checked_add(part.len()).filter(|end| *end <= BULK_BYTES_MAX).ok_or(Refusal::TOO_LONG)?;
+    let end =
+        offset.checked_add(part.len()).filter(|end| *end <= VALUE_BYTES_MAX).ok_or(Refusal::TOO_LONG)?;
     let name = call.name(1)?;
     let mut bytes = call.store().get(name)?.map_or_else(Vec::new, |object| object.to_vec());
     if bytes.len() < end {

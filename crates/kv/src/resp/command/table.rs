@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use super::call::{Call, Done};
-use super::{client, connection, expiry, keys, numbers, server, strings, transaction};
+use super::{client, connection, expiry, keys, numbers, pubsub, server, strings, transaction};
 
 /// A command.
 #[derive(Debug)]
@@ -101,6 +101,7 @@ const KEYS_READS: (&str, Effect) = ("generic", Effect::Reads);
 const KEYS_WRITES: (&str, Effect) = ("generic", Effect::Writes);
 const KEYS_GROWS: (&str, Effect) = ("generic", Effect::Grows);
 const TRANSACTIONS: (&str, Effect) = ("transactions", Effect::None);
+const PUBSUB: (&str, Effect) = ("pubsub", Effect::None);
 const CONNECTION: (&str, Effect) = ("connection", Effect::None);
 const SERVER: (&str, Effect) = ("server", Effect::None);
 
@@ -236,6 +237,28 @@ pub static COMMANDS: &[Command] = &[
         "Lets EXEC do nothing if one of the keys changes",
     )
     .at_once(),
+    // Subscriptions.
+    Command::new(
+        "psubscribe",
+        -2,
+        PUBSUB,
+        NO_KEYS,
+        pubsub::psubscribe,
+        "Subscribes to the channels of patterns",
+    ),
+    Command::new("publish", 3, PUBSUB, NO_KEYS, pubsub::publish, "Sends a message to a channel"),
+    Command::new("pubsub", -2, PUBSUB, NO_KEYS, pubsub::pubsub, "Tells about subscriptions")
+        .of(pubsub::SUBCOMMANDS),
+    Command::new(
+        "punsubscribe",
+        -1,
+        PUBSUB,
+        NO_KEYS,
+        pubsub::punsubscribe,
+        "Leaves the channels of patterns",
+    ),
+    Command::new("subscribe", -2, PUBSUB, NO_KEYS, pubsub::subscribe, "Subscribes to channels"),
+    Command::new("unsubscribe", -1, PUBSUB, NO_KEYS, pubsub::unsubscribe, "Leaves channels"),
     // Connections.
     Command::new("auth", -2, CONNECTION, NO_KEYS, connection::auth, "Says the password").open(),
     Command::new("client", -2, CONNECTION, NO_KEYS, client::client, "Names, lists and closes connections")

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::call::{Call, Done, Refusal};
+use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
 use super::table::Command;
 use crate::TableId;
 use crate::resp::parse::Args;
@@ -92,11 +92,17 @@ pub fn exec(call: &mut Call<'_>) -> Done {
             return Ok(());
         }
     }
+    let start = call.reply.len();
     call.reply.array(transaction.queued.len());
     for Queued { command, bytes, ranges } in &transaction.queued {
         let args = Args::new(bytes, ranges);
         call.engine.run(command, args, call.session, call.reply, call.shard);
         call.engine.finish_long(call.session, call.reply, call.shard);
+        if call.reply.len() - start > REPLY_BYTES_MAX {
+            // Some of its commands have run: there is no reply that would say which.
+            call.session.ends = true;
+            return call.check_reply(start);
+        }
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ proptest! {
             run(&mut store, table, &mut model, step);
             check(&mut store, table, &model);
         }
-        while store.expire(10) > 0 {}
+        while store.expire(10) > 0 || store.sweep() {}
         prop_assert_eq!(store.table_objects(table), model.len() as u64);
         prop_assert_eq!(store.expiring(), model.values().filter(|(_, deadline)| deadline.is_some()).count());
         store.clear_table(table).expect("few tables");

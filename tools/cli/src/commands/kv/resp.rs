@@ -52,7 +52,7 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
 fn options(serve: &KvServe) -> Result<Options, Failure> {
     let password = serve.resp_password_file.as_deref().map(password).transpose()?;
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
-    Ok(Options { password, clients_max: serve.resp_clients as usize, is_for_all })
+    Ok(Options { password, clients_max: serve.resp_clients as usize, is_for_all, ..Options::default() })
 }
 
 /// The first line of a file, which must not be empty.

@@ -1,0 +1,46 @@
+"""What programs do with redis-py, over the port and the path that are the arguments."""
+
+import sys
+
+import redis
+
+for protocol in (2, 3):
+    places = [{"host": "127.0.0.1", "port": int(sys.argv[1])}, {"unix_socket_path": sys.argv[2]}]
+    for place in places:
+        try:
+            client = redis.Redis(protocol=protocol, **place)
+        except TypeError:  # Older ones speak RESP2 only.
+            client = redis.Redis(**place)
+        client.flushall()
+        binary = bytes(range(256)) * 300
+        assert client.set("binary", binary) and client.get("binary") == binary
+        assert client.set("locked", "by me", nx=True, px=60_000) and not client.set("locked", "by you", nx=True)
+        assert 0 < client.pttl("locked") <= 60_000
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.incr("number").expire("number", 100).get("number")
+            assert pipeline.execute() == [1, True, b"1"]
+        with client.pipeline() as pipeline:
+            pipeline.watch("number")
+            client.incr("number")
+            pipeline.multi()
+            pipeline.set("number", 0)
+            try:
+                pipeline.execute()
+                raise SystemExit("the watched key had changed")
+            except redis.WatchError:
+                pass
+        assert client.mset({"a": 1, "b": 2}) and client.mget("a", "none", "b") == [b"1", None, b"2"]
+        assert sorted(client.scan_iter("?")) == [b"a", b"b"]
+        assert client.info("server")["redis_version"] and client.client_id() > 0
+        try:
+            client.lpush("list", 1)
+            raise SystemExit("there are no lists")
+        except redis.ResponseError as error:
+            assert "unknown command" in str(error), error
+        subscriber = client.pubsub()
+        subscriber.subscribe("channel")
+        assert subscriber.get_message(timeout=60)["type"] == "subscribe"
+        assert client.publish("channel", "message") == 1
+        assert subscriber.get_message(timeout=60)["data"] == b"message"
+        subscriber.close()
+print("done")

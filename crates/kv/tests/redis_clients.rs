@@ -1,0 +1,56 @@
+//! Clients that others wrote: redis-cli, redis-benchmark and redis-py. Those that are not installed are
+//! reported and not tested; `scripts/prepare test` installs them.
+
+mod redis;
+
+use std::process::Command;
+
+use redis::Served;
+
+/// Runs a program; `None` when it is not there.
+fn run(program: &str, args: &[&str]) -> Option<String> {
+    let Ok(output) = Command::new(program).args(args).output() else {
+        println!("unsupported: {program} is not installed");
+        return None;
+    };
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {args:?}: {out}{error}");
+    Some(out.into_owned())
+}
+
+fn port(served: &Served) -> String {
+    served.address.rsplit_once(':').expect("a port").1.to_owned()
+}
+
+#[test]
+fn redis_cli_and_redis_benchmark_work() {
+    let served = Served::start();
+    let (port, path) = (port(&served), served.socket.display().to_string());
+    let cli = |args: &[&str]| run("redis-cli", &[&["-p", &port][..], args].concat());
+    if cli(&["set", "greeting", "hello"]).is_none() {
+        return;
+    }
+    assert_eq!(cli(&["-3", "get", "greeting"]).as_deref(), Some("hello\n"));
+    assert_eq!(run("redis-cli", &["-s", &path, "append", "greeting", "!"]).as_deref(), Some("6\n"));
+    assert!(cli(&["info"]).expect("it is there").contains("db0:keys=1"));
+    assert_eq!(cli(&["--scan", "--pattern", "g*"]).as_deref(), Some("greeting\n"));
+    let args = ["-p", &port, "-t", "ping,set,get,incr,mset", "-n", "2000", "-P", "16", "-q"];
+    let report = run("redis-benchmark", &args).unwrap_or_default();
+    assert!(!report.to_lowercase().contains("error"), "{report}");
+    assert_eq!(cli(&["get", "counter:__rand_int__"]).as_deref(), Some("2000\n"));
+}
+
+#[test]
+fn redis_py_works() {
+    let served = Served::start();
+    if run("python3", &["-c", "print()"]).is_none() {
+        return;
+    }
+    if !Command::new("python3").args(["-c", "import redis"]).status().is_ok_and(|status| status.success()) {
+        println!("unsupported: redis-py is not installed");
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis/client.py");
+    let (port, path) = (port(&served), served.socket.display().to_string());
+    assert_eq!(run("python3", &[program, &port, &path]).as_deref(), Some("done\n"));
+}

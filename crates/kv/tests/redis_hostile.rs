@@ -1,0 +1,138 @@
+//! Redis clients that behave badly: the others are served, and memory stays bounded.
+
+mod redis;
+
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use farcall_kv::resp::Options;
+use farcall_kv::store::MEMORY_BYTES_MIN;
+use redis::{LONG, Served, request};
+
+/// Memory is measured, so one test runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory of this process that is in use, in bytes.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number") * 4096
+}
+
+#[test]
+fn half_a_command_and_silence_hold_nobody_up_and_reserve_nothing() {
+    let _alone = alone();
+    let served = Served::start();
+    let mut honest = served.client();
+    let before = resident_bytes();
+    let silent: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = served.client();
+            client.stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$134217728\r\nbegin").expect("it reads");
+            client
+        })
+        .collect();
+    for _ in 0..100 {
+        assert_eq!(honest.ask("PING"), "+PONG");
+    }
+    let each = resident_bytes().saturating_sub(before) / silent.len();
+    assert!(each < 64 << 10, "{each} bytes for each of them");
+}
+
+#[test]
+fn idle_clients_take_little_memory() {
+    let _alone = alone();
+    let served = Served::start();
+    let mut first = served.client();
+    assert_eq!(first.ask("SET key value"), "+OK");
+    let before = resident_bytes();
+    let idle: Vec<_> = (0..400)
+        .map(|_| {
+            let mut client = served.unix_client();
+            assert_eq!(client.ask("GET key"), "$5|value");
+            client
+        })
+        .collect();
+    assert_eq!(first.ask("PING"), "+PONG");
+    // The client's side has what it received last.
+    let each = resident_bytes().saturating_sub(before) / idle.len();
+    assert!(each <= 4096, "{each} bytes for each of them");
+}
+
+#[test]
+fn a_request_may_have_a_hundred_thousand_arguments() {
+    let _alone = alone();
+    let served = Served::start();
+    let mut client = served.client();
+    let keys: Vec<_> = (0..100_000).map(|number| number.to_string()).collect();
+    let words: Vec<_> = [&b"DEL"[..]].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
+    client.send(&words);
+    assert_eq!(client.reply(), ":0");
+    let words: Vec<_> = [&b"MSET"[..]].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
+    client.send(&words);
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.ask("DBSIZE"), ":50000");
+}
+
+#[test]
+fn who_pipelines_without_reading_waits_alone_and_gets_everything() {
+    let _alone = alone();
+    let served = Served::start();
+    let (mut honest, mut greedy) = (served.client(), served.client());
+    let value = vec![b'v'; 100_000];
+    honest.send(&[b"SET", b"long", &value]);
+    assert_eq!(honest.reply(), "+OK");
+    let before = resident_bytes();
+    const REQUESTS: usize = 5_000;
+    let mut writer = greedy.stream.try_clone().expect("a socket");
+    let writing = std::thread::spawn(move || {
+        for _ in 0..REQUESTS {
+            writer.write_all(&request(&[b"GET", b"long"])).expect("it reads, slowly");
+        }
+    });
+    for number in 1..=1000 {
+        assert_eq!(honest.ask("INCR n"), format!(":{number}"));
+    }
+    // Half a gigabyte is asked for.
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes more");
+    for _ in 0..REQUESTS {
+        assert_eq!(greedy.reply_bytes().expect("a reply").len(), value.len() + 11);
+    }
+    writing.join().expect("all was read");
+}
+
+#[test]
+fn who_never_reads_is_sent_away() {
+    let _alone = alone();
+    let unread_for_max = Duration::from_millis(100);
+    let served = Served::with(MEMORY_BYTES_MIN, Options { unread_for_max, ..Options::default() });
+    let (mut honest, mut deaf) = (served.client(), served.client());
+    honest.send(&[b"SET", b"long", &vec![b'v'; 1 << 20]]);
+    assert_eq!(honest.reply(), "+OK");
+    for _ in 0..64 {
+        deaf.stream.write_all(&request(&[b"GET", b"long"])).expect("it reads");
+    }
+    let begun = Instant::now();
+    while honest.ask("CLIENT LIST").contains("id=2 ") {
+        assert!(begun.elapsed() < LONG, "it is still there");
+    }
+}
+
+#[test]
+fn a_reply_that_is_too_long_is_refused() {
+    let _alone = alone();
+    let served = Served::start();
+    let mut client = served.client();
+    client.send(&[b"SET", b"long", &vec![b'v'; 1 << 20]]);
+    assert_eq!(client.reply(), "+OK");
+    let words: Vec<_> = [&b"MGET"[..]].into_iter().chain((0..300).map(|_| &b"long"[..])).collect();
+    client.send(&words);
+    assert_eq!(client.reply(), "-ERR the reply is longer than 268435456 bytes");
+    assert_eq!(client.ask("PING"), "+PONG");
+}
