@@ -27,6 +27,15 @@
 // Bytes of an error's text, with the zero at its end.
 #define FARCALL_ERROR_TEXT_BYTES 512
 
+// Asks for messages with any tag.
+#define FARCALL_ANY_TAG UINT64_MAX
+
+// Each server in turn.
+#define FARCALL_ROUND_ROBIN 0
+
+// Of two servers drawn at random the one with fewer calls in flight over this connection.
+#define FARCALL_TWO_CHOICES 1
+
 // What the environment describes: a rendezvous address, a list of hosts or a launcher; alone without.
 #define FARCALL_NODE_FROM_ENVIRONMENT 0
 
@@ -99,6 +108,8 @@ enum farcall_status_t
     FARCALL_NOT_CONNECTED = 35,
     // The peer is not known.
     FARCALL_UNKNOWN_PEER = 36,
+    // No server listens under the name, as far as is known, or none could be reached. Nothing ran.
+    FARCALL_NO_SERVER = 37,
     // The peer does not serve this service.
     FARCALL_UNKNOWN_SERVICE = 40,
     // The server is leaving and takes no more requests; nothing ran.
@@ -124,11 +135,17 @@ typedef int32_t farcall_status_t;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// A name, and sessions to the servers that listen under it. Belongs to the endpoint's thread.
+typedef struct farcall_connection_t farcall_connection_t;
+
 // The duty to answer a request later, from any thread, also after the endpoint was closed.
 typedef struct farcall_deferred_t farcall_deferred_t;
 
 // One thread's door to its peers. Belongs to the thread that opened it.
 typedef struct farcall_endpoint_t farcall_endpoint_t;
+
+// An endpoint is listed under a name until this is closed.
+typedef struct farcall_listener_t farcall_listener_t;
 
 // Memory that can be written in place and sent without a copy, until it is sent or dropped.
 typedef struct farcall_loan_t farcall_loan_t;
@@ -194,6 +211,40 @@ typedef void (*farcall_peer_down_callback_t)(void *context,
                                              struct farcall_peer_t peer,
                                              farcall_status_t status);
 
+// Takes the end of a send, once: FARCALL_OK when its memory is free and the message cannot be taken back.
+typedef void (*farcall_sent_callback_t)(void *context,
+                                        struct farcall_endpoint_t *endpoint,
+                                        farcall_status_t status);
+
+// A piece of memory that is read.
+typedef struct farcall_piece_t {
+    // Where it is; null is allowed where there are no bytes.
+    const void *data;
+    // Its length in bytes.
+    size_t length;
+} farcall_piece_t;
+
+// How a receive ended. The library's memory, valid while the callback runs.
+typedef struct farcall_message_t {
+    // `sizeof(farcall_message_t)` of the library, which may be larger than the program's.
+    size_t size;
+    // FARCALL_OK, or why there is no message.
+    farcall_status_t status;
+    // The tag of the message.
+    uint32_t tag;
+    // Its sender.
+    struct farcall_peer_t peer;
+    // Its bytes, read where they arrived; null when there is no message.
+    const void *data;
+    // Its length in bytes.
+    size_t length;
+} farcall_message_t;
+
+// Takes a message, or the reason why there is none.
+typedef void (*farcall_message_callback_t)(void *context,
+                                           struct farcall_endpoint_t *endpoint,
+                                           const struct farcall_message_t *message);
+
 // Which process of which cluster to be. Begin with `FARCALL_NODE_OPTIONS_INIT`.
 typedef struct farcall_node_options_t {
     // `sizeof(farcall_node_options_t)`.
@@ -205,6 +256,23 @@ typedef struct farcall_node_options_t {
     // The address of the registry.
     const char *address;
 } farcall_node_options_t;
+
+// Takes one counter; the texts are the library's, and valid while it runs. `group` is an endpoint, driver or
+// session, such as `ring+shm#0`, `text` a line for people.
+typedef void (*farcall_counter_callback_t)(void *context,
+                                           const char *group,
+                                           const char *name,
+                                           uint64_t value,
+                                           const char *unit,
+                                           const char *text);
+
+// Takes one parameter; the texts are the library's, and valid while it runs. `value` is that of the node,
+// `text` a line for people.
+typedef void (*farcall_parameter_callback_t)(void *context,
+                                             const char *name,
+                                             const char *value,
+                                             const char *standard,
+                                             const char *text);
 
 #ifdef __cplusplus
 extern "C" {
@@ -416,6 +484,174 @@ farcall_status_t farcall_poll_idle(struct farcall_endpoint_t *endpoint, size_t *
 // From the endpoint's thread, not inside a callback. Neither polls nor blocks.
 farcall_status_t farcall_cancel(struct farcall_endpoint_t *endpoint, uint32_t operation);
 
+// Sends a message and waits until it has left: the bytes were copied, and it cannot be taken back. That the
+// peer has received it is not said by that.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// where the peer makes no room.
+farcall_status_t farcall_send(struct farcall_endpoint_t *endpoint,
+                              struct farcall_peer_t peer,
+                              uint32_t tag,
+                              const void *data,
+                              size_t length,
+                              uint64_t timeout_ns);
+
+// Sends a message, which leaves with the next poll; `callback`, which may be null, gets its end during a
+// later poll. `operation`, which may be null, is its number for `farcall_cancel`, UINT32_MAX if it has ended
+// already. The bytes are copied.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks. Allocates where the bytes
+// must be kept.
+farcall_status_t farcall_send_async(struct farcall_endpoint_t *endpoint,
+                                    struct farcall_peer_t peer,
+                                    uint32_t tag,
+                                    const void *data,
+                                    size_t length,
+                                    uint64_t timeout_ns,
+                                    farcall_sent_callback_t callback,
+                                    void *context,
+                                    uint32_t *operation);
+
+// As `farcall_send_async`, with a loan, which is gone in any case.
+farcall_status_t farcall_send_loan_async(struct farcall_endpoint_t *endpoint,
+                                         struct farcall_peer_t peer,
+                                         uint32_t tag,
+                                         struct farcall_loan_t *loan,
+                                         uint64_t timeout_ns,
+                                         farcall_sent_callback_t callback,
+                                         void *context,
+                                         uint32_t *operation);
+
+// Sends several messages to one peer, in their order; their ends are not reported. `sent`, which may be
+// null, is the number of those that were accepted: the first that was not ends it, and the status says why.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks: poll between batches.
+// Allocates where the bytes must be kept.
+farcall_status_t farcall_send_many(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint32_t tag,
+                                   const struct farcall_piece_t *pieces,
+                                   size_t count,
+                                   size_t *sent);
+
+// Waits for a message from `from`, null for any sender, with that tag or FARCALL_ANY_TAG, and copies it into
+// `room` bytes at `into`. `got`, `sender` and `sender_tag` may be null. A message that is longer ends the
+// receive with FARCALL_TRUNCATED and is gone; `got` is its length then.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Does not allocate for what is short.
+farcall_status_t farcall_receive_into(struct farcall_endpoint_t *endpoint,
+                                      const struct farcall_peer_t *from,
+                                      uint64_t tag,
+                                      uint64_t timeout_ns,
+                                      void *into,
+                                      size_t room,
+                                      size_t *got,
+                                      struct farcall_peer_t *sender,
+                                      uint32_t *sender_tag);
+
+// As `farcall_receive_into`, and keeps the message, to be released with `farcall_payload_release`; a long
+// one that lies in the sender's memory is not copied. Allocates.
+farcall_status_t farcall_receive(struct farcall_endpoint_t *endpoint,
+                                 const struct farcall_peer_t *from,
+                                 uint64_t tag,
+                                 uint64_t timeout_ns,
+                                 struct farcall_payload_t **message,
+                                 struct farcall_peer_t *sender,
+                                 uint32_t *sender_tag);
+
+// Asks for a message of at most `room` bytes, or of SIZE_MAX, from `from`, null for any sender,
+// with that tag or FARCALL_ANY_TAG; `callback` gets it, once, during a later poll. A longer one ends the
+// receive with FARCALL_TRUNCATED. `operation`, which may be null, is its number for `farcall_cancel`.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_receive_async(struct farcall_endpoint_t *endpoint,
+                                       const struct farcall_peer_t *from,
+                                       uint64_t tag,
+                                       size_t room,
+                                       uint64_t timeout_ns,
+                                       farcall_message_callback_t callback,
+                                       void *context,
+                                       uint32_t *operation);
+
+// Gives messages that no receive waits for to `callback`, during polls, instead of letting them wait.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_on_message(struct farcall_endpoint_t *endpoint,
+                                    farcall_message_callback_t callback,
+                                    void *context);
+
+// Takes a message, to be released later; a long one that lies in the sender's memory is not copied.
+// `message` is the pointer that the callback got.
+//
+// In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no message.
+farcall_status_t farcall_message_take(const struct farcall_message_t *message,
+                                      struct farcall_payload_t **payload);
+
+// Lists the endpoint under `name`, of 1 to 64 bytes without spaces, as one of its servers. Does not wait for
+// the registry, which is told when it is there. When the process dies the name is withdrawn.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_listen(struct farcall_endpoint_t *endpoint,
+                                const char *name,
+                                struct farcall_listener_t **listener,
+                                struct farcall_error_t *error);
+
+// Withdraws the name. Null is allowed.
+//
+// From any thread. Frees. Does not block.
+void farcall_listener_close(struct farcall_listener_t *listener);
+
+// Leaves before a planned stop: the name is withdrawn, requests that arrive from now on do not run and go to
+// other servers, and those that have arrived are answered. `unanswered`, which may be null, is the number of
+// those that were not in time. `listener` is gone, and so are the handlers of the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_listener_leave(struct farcall_listener_t *listener,
+                                        struct farcall_endpoint_t *endpoint,
+                                        uint64_t timeout_ns,
+                                        size_t *unanswered);
+
+// Connects to the servers of a name (`orders`), of a name at another registry (`farcall://host:7117/orders`),
+// or at an address (`basic+udp://host:7001`). `balance` is FARCALL_ROUND_ROBIN or FARCALL_TWO_CHOICES. Does
+// not wait: servers come and go behind it. To be closed before the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_connect(struct farcall_endpoint_t *endpoint,
+                                 const char *target,
+                                 uint32_t balance,
+                                 struct farcall_connection_t **connection,
+                                 struct farcall_error_t *error);
+
+// Closes a connection; sessions stay until the endpoint is closed. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_connection_close(struct farcall_connection_t *connection);
+
+// One of the servers, with a session that is up or opening, for calls and messages that must go to the same.
+// FARCALL_NO_SERVER if there is none within `timeout_ns`.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_connection_peer(struct farcall_connection_t *connection,
+                                         uint64_t timeout_ns,
+                                         struct farcall_peer_t *peer,
+                                         struct farcall_error_t *error);
+
+// Calls a service of one of the servers and waits for the answer, which is to be released with
+// `farcall_payload_release`. The call goes to another server if it certainly did not run at the first.
+// `code`, which may be null, is that of a handler that refused.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// the search for a server included. Allocates.
+farcall_status_t farcall_connection_call(struct farcall_connection_t *connection,
+                                         uint16_t service,
+                                         const void *data,
+                                         size_t length,
+                                         uint64_t timeout_ns,
+                                         struct farcall_payload_t **answer,
+                                         uint8_t *code,
+                                         struct farcall_error_t *error);
+
 // Makes this process a member of its cluster: `farcall_node_open` with the version that the program was
 // compiled with, which that function passes.
 //
@@ -452,6 +688,19 @@ farcall_status_t farcall_node_barrier(const struct farcall_node_t *node,
                                       const char *name,
                                       uint64_t timeout_ns,
                                       struct farcall_error_t *error);
+
+// Gives `callback` every counter of this process, before it returns. FARCALL_RESOURCES where the system does
+// not let the process read its own.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_counters(farcall_counter_callback_t callback, void *context);
+
+// Gives `callback` every parameter with its value at this node, before it returns.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_parameters(const struct farcall_node_t *node,
+                                    farcall_parameter_callback_t callback,
+                                    void *context);
 
 // The bytes of a payload, valid until it is released; null of null.
 //
@@ -500,6 +749,28 @@ void farcall_loan_drop(struct farcall_loan_t *loan);
 //
 // From any thread. Neither allocates nor blocks.
 const char *farcall_status_text(int32_t status);
+
+// The descriptor of an endpoint: readable when it has to be polled, as long as a wait is announced with
+// `farcall_prepare_wait`. It stays the same, and belongs to the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_endpoint_fd(struct farcall_endpoint_t *endpoint, int32_t *fd);
+
+// Announces a wait for the descriptor, after polls that found nothing to do. `timeout_ns` is how long it may
+// last at most; 0 that there is something to do after all: nothing is announced then.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Allocates. Does not block.
+farcall_status_t farcall_prepare_wait(struct farcall_endpoint_t *endpoint, uint64_t *timeout_ns);
+
+// The wait is over; does nothing if none was announced.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_finish_wait(struct farcall_endpoint_t *endpoint);
+
+// Waits until the endpoint has to be polled, for `timeout_ns` at most.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
+farcall_status_t farcall_wait(struct farcall_endpoint_t *endpoint, uint64_t timeout_ns);
 
 // What a status means, as one sentence that lives as long as the program. Any number is allowed.
 //
@@ -788,6 +1059,209 @@ farcall_status_t farcall_call_loan_async(struct farcall_endpoint_t *endpoint,
 // In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no answer.
 farcall_status_t farcall_answer_take(const struct farcall_answer_t *answer,
                                      struct farcall_payload_t **payload);
+
+// Sends a message and waits until it has left: the bytes were copied, and it cannot be taken back. That the
+// peer has received it is not said by that.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// where the peer makes no room.
+farcall_status_t farcall_send(struct farcall_endpoint_t *endpoint,
+                              struct farcall_peer_t peer,
+                              uint32_t tag,
+                              const void *data,
+                              size_t length,
+                              uint64_t timeout_ns);
+
+// Sends a message, which leaves with the next poll; `callback`, which may be null, gets its end during a
+// later poll. `operation`, which may be null, is its number for `farcall_cancel`, UINT32_MAX if it has ended
+// already. The bytes are copied.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks. Allocates where the bytes
+// must be kept.
+farcall_status_t farcall_send_async(struct farcall_endpoint_t *endpoint,
+                                    struct farcall_peer_t peer,
+                                    uint32_t tag,
+                                    const void *data,
+                                    size_t length,
+                                    uint64_t timeout_ns,
+                                    farcall_sent_callback_t callback,
+                                    void *context,
+                                    uint32_t *operation);
+
+// As `farcall_send_async`, with a loan, which is gone in any case.
+farcall_status_t farcall_send_loan_async(struct farcall_endpoint_t *endpoint,
+                                         struct farcall_peer_t peer,
+                                         uint32_t tag,
+                                         struct farcall_loan_t *loan,
+                                         uint64_t timeout_ns,
+                                         farcall_sent_callback_t callback,
+                                         void *context,
+                                         uint32_t *operation);
+
+// Sends several messages to one peer, in their order; their ends are not reported. `sent`, which may be
+// null, is the number of those that were accepted: the first that was not ends it, and the status says why.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks: poll between batches.
+// Allocates where the bytes must be kept.
+farcall_status_t farcall_send_many(struct farcall_endpoint_t *endpoint,
+                                   struct farcall_peer_t peer,
+                                   uint32_t tag,
+                                   const struct farcall_piece_t *pieces,
+                                   size_t count,
+                                   size_t *sent);
+
+// Waits for a message from `from`, null for any sender, with that tag or FARCALL_ANY_TAG, and copies it into
+// `room` bytes at `into`. `got`, `sender` and `sender_tag` may be null. A message that is longer ends the
+// receive with FARCALL_TRUNCATED and is gone; `got` is its length then.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Does not allocate for what is short.
+farcall_status_t farcall_receive_into(struct farcall_endpoint_t *endpoint,
+                                      const struct farcall_peer_t *from,
+                                      uint64_t tag,
+                                      uint64_t timeout_ns,
+                                      void *into,
+                                      size_t room,
+                                      size_t *got,
+                                      struct farcall_peer_t *sender,
+                                      uint32_t *sender_tag);
+
+// As `farcall_receive_into`, and keeps the message, to be released with `farcall_payload_release`; a long
+// one that lies in the sender's memory is not copied. Allocates.
+farcall_status_t farcall_receive(struct farcall_endpoint_t *endpoint,
+                                 const struct farcall_peer_t *from,
+                                 uint64_t tag,
+                                 uint64_t timeout_ns,
+                                 struct farcall_payload_t **message,
+                                 struct farcall_peer_t *sender,
+                                 uint32_t *sender_tag);
+
+// Asks for a message of at most `room` bytes, or of SIZE_MAX, from `from`, null for any sender,
+// with that tag or FARCALL_ANY_TAG; `callback` gets it, once, during a later poll. A longer one ends the
+// receive with FARCALL_TRUNCATED. `operation`, which may be null, is its number for `farcall_cancel`.
+//
+// From the endpoint's thread, also inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_receive_async(struct farcall_endpoint_t *endpoint,
+                                       const struct farcall_peer_t *from,
+                                       uint64_t tag,
+                                       size_t room,
+                                       uint64_t timeout_ns,
+                                       farcall_message_callback_t callback,
+                                       void *context,
+                                       uint32_t *operation);
+
+// Gives messages that no receive waits for to `callback`, during polls, instead of letting them wait.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_on_message(struct farcall_endpoint_t *endpoint,
+                                    farcall_message_callback_t callback,
+                                    void *context);
+
+// Takes a message, to be released later; a long one that lies in the sender's memory is not copied.
+// `message` is the pointer that the callback got.
+//
+// In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no message.
+farcall_status_t farcall_message_take(const struct farcall_message_t *message,
+                                      struct farcall_payload_t **payload);
+
+// Lists the endpoint under `name`, of 1 to 64 bytes without spaces, as one of its servers. Does not wait for
+// the registry, which is told when it is there. When the process dies the name is withdrawn.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_listen(struct farcall_endpoint_t *endpoint,
+                                const char *name,
+                                struct farcall_listener_t **listener,
+                                struct farcall_error_t *error);
+
+// Withdraws the name. Null is allowed.
+//
+// From any thread. Frees. Does not block.
+void farcall_listener_close(struct farcall_listener_t *listener);
+
+// Leaves before a planned stop: the name is withdrawn, requests that arrive from now on do not run and go to
+// other servers, and those that have arrived are answered. `unanswered`, which may be null, is the number of
+// those that were not in time. `listener` is gone, and so are the handlers of the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_listener_leave(struct farcall_listener_t *listener,
+                                        struct farcall_endpoint_t *endpoint,
+                                        uint64_t timeout_ns,
+                                        size_t *unanswered);
+
+// Connects to the servers of a name (`orders`), of a name at another registry (`farcall://host:7117/orders`),
+// or at an address (`basic+udp://host:7001`). `balance` is FARCALL_ROUND_ROBIN or FARCALL_TWO_CHOICES. Does
+// not wait: servers come and go behind it. To be closed before the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_connect(struct farcall_endpoint_t *endpoint,
+                                 const char *target,
+                                 uint32_t balance,
+                                 struct farcall_connection_t **connection,
+                                 struct farcall_error_t *error);
+
+// Closes a connection; sessions stay until the endpoint is closed. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_connection_close(struct farcall_connection_t *connection);
+
+// One of the servers, with a session that is up or opening, for calls and messages that must go to the same.
+// FARCALL_NO_SERVER if there is none within `timeout_ns`.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+farcall_status_t farcall_connection_peer(struct farcall_connection_t *connection,
+                                         uint64_t timeout_ns,
+                                         struct farcall_peer_t *peer,
+                                         struct farcall_error_t *error);
+
+// Calls a service of one of the servers and waits for the answer, which is to be released with
+// `farcall_payload_release`. The call goes to another server if it certainly did not run at the first.
+// `code`, which may be null, is that of a handler that refused.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
+// the search for a server included. Allocates.
+farcall_status_t farcall_connection_call(struct farcall_connection_t *connection,
+                                         uint16_t service,
+                                         const void *data,
+                                         size_t length,
+                                         uint64_t timeout_ns,
+                                         struct farcall_payload_t **answer,
+                                         uint8_t *code,
+                                         struct farcall_error_t *error);
+
+// The descriptor of an endpoint: readable when it has to be polled, as long as a wait is announced with
+// `farcall_prepare_wait`. It stays the same, and belongs to the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_endpoint_fd(struct farcall_endpoint_t *endpoint, int32_t *fd);
+
+// Announces a wait for the descriptor, after polls that found nothing to do. `timeout_ns` is how long it may
+// last at most; 0 that there is something to do after all: nothing is announced then.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Allocates. Does not block.
+farcall_status_t farcall_prepare_wait(struct farcall_endpoint_t *endpoint, uint64_t *timeout_ns);
+
+// The wait is over; does nothing if none was announced.
+//
+// From the endpoint's thread, not inside a callback. Neither polls nor blocks.
+farcall_status_t farcall_finish_wait(struct farcall_endpoint_t *endpoint);
+
+// Waits until the endpoint has to be polled, for `timeout_ns` at most.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
+farcall_status_t farcall_wait(struct farcall_endpoint_t *endpoint, uint64_t timeout_ns);
+
+// Gives `callback` every counter of this process, before it returns. FARCALL_RESOURCES where the system does
+// not let the process read its own.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_counters(farcall_counter_callback_t callback, void *context);
+
+// Gives `callback` every parameter with its value at this node, before it returns.
+//
+// From any thread. Allocates. Does not block.
+farcall_status_t farcall_parameters(const struct farcall_node_t *node,
+                                    farcall_parameter_callback_t callback,
+                                    void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

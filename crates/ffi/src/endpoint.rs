@@ -1,11 +1,13 @@
 //! Endpoints: opening and closing, peers, polling, and which side of the border a function is on.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use farcall::{Cancellation, ConnectError, Context, Endpoint, EndpointError, Event, Operation, Peer};
+use farcall::{
+    Cancellation, ConnectError, Context, Endpoint, EndpointError, Event, Operation, Peer, WaitSet,
+};
 
 use crate::FARCALL_DEFAULT_TIMEOUT;
 use crate::border::{ErrorText, Failure, give, guarded, reported, text, texts};
@@ -56,6 +58,8 @@ pub struct EndpointHandle {
     /// What was made from it and is open.
     children: Cell<usize>,
     peer_down: Cell<(PeerDownCallback, *mut c_void)>,
+    /// Made when it is needed first. Borrows the endpoint, and so is dropped before it.
+    pub wait_set: RefCell<Option<WaitSet<'static>>>,
     /// Not in the box of the handle: a poll borrows both.
     pub endpoint: Box<Endpoint>,
 }
@@ -131,6 +135,16 @@ impl EndpointHandle {
         self.active.get().map(|mut context| unsafe { context.as_mut() })
     }
 
+    /// Something that borrows the endpoint was made.
+    pub fn add_child(&self) {
+        self.children.set(self.children.get() + 1);
+    }
+
+    /// Such a thing was closed.
+    pub fn remove_child(&self) {
+        self.children.set(self.children.get() - 1);
+    }
+
     fn poll(&self) -> usize {
         self.endpoint.poll(|context, event| self.report(context, &event))
     }
@@ -187,6 +201,7 @@ pub unsafe extern "C" fn farcall_endpoint_open(
                 active: Cell::new(None),
                 children: Cell::new(0),
                 peer_down: Cell::new((None, core::ptr::null_mut())),
+                wait_set: RefCell::default(),
                 endpoint: Box::new(opened),
             };
             give(endpoint, Box::into_raw(Box::new(handle)));

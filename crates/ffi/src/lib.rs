@@ -21,10 +21,14 @@
 mod border;
 mod call;
 mod endpoint;
+mod message;
+mod names;
 mod node;
+mod observe;
 mod owner;
 mod payload;
 mod status;
+mod wait;
 
 use core::ffi::c_char;
 

@@ -61,6 +61,8 @@ pub enum Status {
     FARCALL_NOT_CONNECTED = 35,
     /// The peer is not known.
     FARCALL_UNKNOWN_PEER = 36,
+    /// No server listens under the name, as far as is known, or none could be reached. Nothing ran.
+    FARCALL_NO_SERVER = 37,
 
     /// The peer does not serve this service.
     FARCALL_UNKNOWN_SERVICE = 40,
@@ -112,6 +114,7 @@ impl Status {
             FARCALL_PEER_FAILED => c"the session to the peer failed",
             FARCALL_NOT_CONNECTED => c"the session to the peer is down",
             FARCALL_UNKNOWN_PEER => c"the peer is not known",
+            FARCALL_NO_SERVER => c"no server listens under the name, or none can be reached",
             FARCALL_UNKNOWN_SERVICE => c"the peer does not serve this service",
             FARCALL_LEAVING => c"the server is leaving",
             FARCALL_ABANDONED => c"the peer's handler gave no answer",
@@ -125,7 +128,7 @@ impl Status {
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 32] = [
+const EVERY: [Status; 33] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -150,6 +153,7 @@ const EVERY: [Status; 32] = [
     FARCALL_PEER_FAILED,
     FARCALL_NOT_CONNECTED,
     FARCALL_UNKNOWN_PEER,
+    FARCALL_NO_SERVER,
     FARCALL_UNKNOWN_SERVICE,
     FARCALL_LEAVING,
     FARCALL_ABANDONED,

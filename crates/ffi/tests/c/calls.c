@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { ECHO = 1, REFUSE = 2, IGNORE = 3, LATER = 4, COUNT = 5, SILENT = 6, STOP = 7, CHAIN = 8, LENT = 9, NOBODY = 99 };
+enum { ECHO = 1, REFUSE = 2, IGNORE = 3, LATER = 4, COUNT = 5, SILENT = 6, STOP = 7, CHAIN = 8, LENT = 9, TAKEN = 10, NOBODY = 99 };
 
 static int is_over;
 static farcall_deferred_t *kept[64];
@@ -96,6 +96,27 @@ static void chain(void *context, farcall_endpoint_t *endpoint, farcall_request_t
     CHECK_STATUS(farcall_endpoint_close(endpoint), FARCALL_IN_CALLBACK);
     CHECK_OK(farcall_defer(request, &deferred));
     CHECK_OK(farcall_call_async(endpoint, peer, ECHO, "and back", 8, LONG_NS, chained, deferred, NULL));
+}
+
+// Answers with a loan of what it took, and refuses what is empty.
+static void take_and_defer(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
+    farcall_payload_t *payload;
+    farcall_deferred_t *deferred;
+    farcall_loan_t *loan;
+    size_t length;
+    (void)context;
+    CHECK_OK(farcall_request_take(request, &payload));
+    CHECK_OK(farcall_defer(request, &deferred));
+    CHECK_STATUS(farcall_defer(request, &deferred), FARCALL_ALREADY_REPLIED);
+    length = farcall_payload_length(payload);
+    if (length == 0) {
+        CHECK_OK(farcall_deferred_refuse(deferred, 5));
+    } else {
+        CHECK_OK(farcall_loan(endpoint, length, &loan));
+        memcpy(farcall_loan_data(loan), farcall_payload_data(payload), length);
+        CHECK_OK(farcall_deferred_reply_loan(deferred, loan));
+    }
+    farcall_payload_release(payload);
 }
 
 struct tally {
@@ -197,8 +218,10 @@ static void asynchronous(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
 static void loans(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
     size_t sizes[] = {0, 1, 1000, 100000, 1000000};
     size_t i, k;
+    struct tally tally = {0, 0, 0, 0};
+    farcall_loan_t *loan;
+    uint8_t code = 0;
     for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        farcall_loan_t *loan;
         farcall_payload_t *answer;
         const unsigned char *data;
         CHECK_OK(farcall_loan(endpoint, sizes[i], &loan));
@@ -213,6 +236,15 @@ static void loans(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
         CHECK_OK(farcall_loan(endpoint, sizes[i], &loan));
         farcall_loan_drop(loan);
     }
+    CHECK_OK(farcall_loan(endpoint, 50000, &loan));
+    memset(farcall_loan_data(loan), 7, 50000);
+    CHECK_OK(farcall_call_loan_async(endpoint, peer, TAKEN, loan, LONG_NS, counted, &tally, NULL));
+    while (tally.ok == 0) {
+        CHECK_OK(farcall_poll_idle(endpoint, NULL));
+    }
+    CHECK(tally.bytes == 50000);
+    CHECK_STATUS(farcall_call(endpoint, peer, TAKEN, NULL, 0, LONG_NS, NULL, &code), FARCALL_REFUSED);
+    CHECK(code == 5);
 }
 
 static void mistakes(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
@@ -262,6 +294,7 @@ int main(int count_of_arguments, char **arguments) {
     CHECK_OK(farcall_serve(endpoint, STOP, stop, NULL));
     CHECK_OK(farcall_serve(endpoint, CHAIN, chain, NULL));
     CHECK_OK(farcall_serve(endpoint, LENT, lent, NULL));
+    CHECK_OK(farcall_serve(endpoint, TAKEN, take_and_defer, NULL));
     if (rank == 1) {
         while (!is_over) {
             CHECK_OK(farcall_poll_idle(endpoint, NULL));

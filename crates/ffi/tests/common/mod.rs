@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -10,10 +12,22 @@ pub fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder with the built library.
-pub fn library_folder() -> PathBuf {
-    let program = std::env::current_exe().expect("this program has a path");
-    program.parent().expect("it is in a folder").to_owned()
+/// The library that this build made.
+pub fn library() -> PathBuf {
+    std::env::current_exe().expect("this program has a path").with_file_name("libfarcall_ffi.so")
+}
+
+/// A folder with the library under the names that programs are linked and started with.
+fn library_folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder for temporary files takes it");
+    for name in ["libfarcall.so", "libfarcall.so.0"] {
+        match symlink(library(), folder.join(name)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{name}: {error}"),
+            _ => {}
+        }
+    }
+    folder
 }
 
 /// Warnings of a strict user.
@@ -37,7 +51,7 @@ pub fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         .arg(&program)
         .arg("-L")
         .arg(&library)
-        .args(["-lfarcall_ffi", "-pthread"])
+        .args(["-lfarcall", "-lm", "-pthread"])
         .arg(format!("-Wl,-rpath,{}", library.display()));
     succeed(&mut compiler);
     program

@@ -1,0 +1,99 @@
+// The C++ header: a server by name and its client in two processes, messages, and exceptions.
+
+#include <cstdio>
+#include <cstdlib>
+#include <farcall.hpp>
+
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                             \
+            std::exit(1);                                                                                    \
+        }                                                                                                    \
+    } while (0)
+
+enum : std::uint16_t { ECHO = 1, REFUSE = 2, LATER = 3, STOP = 4 };
+
+static farcall_status_t failure_of(const std::function<void()> &what) {
+    try {
+        what();
+    } catch (const farcall::error &error) {
+        return error.status();
+    }
+    return FARCALL_OK;
+}
+
+static void serve(farcall::endpoint &endpoint) {
+    bool is_over = false;
+    std::unique_ptr<farcall::deferred> kept;
+    endpoint.serve(ECHO, [](farcall::request request) { request.reply(request.view()); });
+    endpoint.serve(REFUSE, [](farcall::request request) { request.refuse(9); });
+    endpoint.serve(LATER, [&](farcall::request request) {
+        kept = std::make_unique<farcall::deferred>(request.defer());
+    });
+    endpoint.serve(STOP, [&](farcall::request request) {
+        is_over = true;
+        request.reply("");
+    });
+    farcall::peer client = endpoint.find(0);
+    CHECK(endpoint.receive(&client, 5).view() == "a message");
+    while (!is_over) {
+        endpoint.poll_idle();
+        if (kept) {
+            kept->reply("later");
+            kept.reset();
+        }
+    }
+    endpoint.poll();
+}
+
+static void call(farcall::endpoint &endpoint) {
+    farcall::peer server = endpoint.find(1);
+    endpoint.send(server, 5, "a message");
+    farcall::payload answer = endpoint.call(server, ECHO, "hello");
+    farcall::payload shared = answer.share();
+    CHECK(shared.view() == "hello" && answer.view() == "hello");
+    CHECK(endpoint.call(server, LATER, "").view() == "later");
+    try {
+        endpoint.call(server, REFUSE, "");
+        CHECK(!"it was refused");
+    } catch (const farcall::error &error) {
+        CHECK(error.status() == FARCALL_REFUSED && error.code() == 9);
+    }
+    CHECK(failure_of([&] { endpoint.call(server, 99, ""); }) == FARCALL_UNKNOWN_SERVICE);
+    int ended = 0;
+    for (int i = 0; i < 10; i++) {
+        endpoint.call_async(server, ECHO, "x", [&](const farcall_answer_t &end) {
+            CHECK(end.status == FARCALL_OK && end.length == 1);
+            ended += 1;
+        });
+    }
+    while (ended < 10) {
+        endpoint.poll_idle();
+    }
+    endpoint.call(server, STOP, "");
+}
+
+static void by_name() {
+    farcall::node registry = farcall::node::serving_names("127.0.0.1:0");
+    farcall::endpoint endpoint(registry, "ring+shm");
+    farcall::listener listener(endpoint, "wrapper");
+    farcall::connection connection(endpoint, "wrapper");
+    CHECK(failure_of([&] { farcall::connection(endpoint, "two words"); }) == FARCALL_INVALID_ARGUMENT);
+    endpoint.serve(ECHO, [](farcall::request request) { request.reply(request.view()); });
+    CHECK(connection.call(ECHO, "to myself").view() == "to myself");
+    CHECK(failure_of([&] { farcall::node::open_at("nonsense"); }) == FARCALL_INVALID_ARGUMENT);
+}
+
+int main(int count, char **arguments) {
+    farcall::node node = farcall::node::local(2);
+    farcall::endpoint endpoint(node, count > 1 ? arguments[1] : "ring+shm");
+    if (node.rank() == 1) {
+        serve(endpoint);
+    } else {
+        by_name();
+        call(endpoint);
+    }
+    node.barrier("done", std::chrono::seconds(30));
+    return 0;
+}
