@@ -8,6 +8,8 @@ FARCALL := $(CARGO_TARGET_DIR)/release/farcall
 FUZZ_TESTS := --manifest-path fuzz/Cargo.toml --no-default-features
 # Seconds of random inputs for each fuzz target in `make test`.
 FUZZ_SECONDS ?= 2
+# Where `make install` puts the library for C.
+PREFIX ?= /usr/local
 # Target and time of `make fuzz`.
 TARGET ?= ring
 SECONDS ?= 60
@@ -26,6 +28,11 @@ help: ## This list
 build: ## Builds the program, optimized
 	scripts/prepare build
 	cargo build --release --locked -p farcall-cli
+
+.PHONY: install
+install: ## Installs libfarcall for C and C++ in PREFIX
+	scripts/prepare build
+	scripts/install-c $(PREFIX)
 
 .PHONY: run
 run: build ## Measures round trips on this machine over every transport that it has
