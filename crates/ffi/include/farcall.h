@@ -53,6 +53,12 @@
 // As FARCALL_NODE_OPEN, and serves the registry itself, at `address` of this machine.
 #define FARCALL_NODE_SERVING_NAMES 4
 
+// Writes whatever there is.
+#define FARCALL_ANY_VERSION UINT64_MAX
+
+// Writes only if there is no object.
+#define FARCALL_ABSENT 0
+
 // How a function or an operation ended. Numbers keep their meaning in later versions; new ones may be added.
 enum farcall_status_t
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -126,6 +132,18 @@ enum farcall_status_t
     FARCALL_TOO_MANY = 46,
     // What arrived is longer than the memory for it.
     FARCALL_TRUNCATED = 47,
+    // There is no such object.
+    FARCALL_NO_OBJECT = 60,
+    // There is no such table; create it first.
+    FARCALL_UNKNOWN_TABLE = 61,
+    // The object has another version than the expected one. Nothing was changed.
+    FARCALL_WRONG_VERSION = 62,
+    // The store has no memory left, or no room for another table. Nothing was changed.
+    FARCALL_STORE_FULL = 63,
+    // The object is not a number, or the sum is out of range. Nothing was changed.
+    FARCALL_NOT_A_NUMBER = 64,
+    // The store speaks another version of the protocol.
+    FARCALL_MISUNDERSTOOD = 65,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -158,6 +176,9 @@ typedef struct farcall_payload_t farcall_payload_t;
 
 // A request, read where it arrived. Valid while the handler runs.
 typedef struct farcall_request_t farcall_request_t;
+
+// A client of all shards of a store. Belongs to the endpoint's thread.
+typedef struct farcall_store_t farcall_store_t;
 
 // Serves a request: reads it, and replies with one of the functions below, now or later.
 typedef void (*farcall_handler_t)(void *context,
@@ -750,6 +771,87 @@ void farcall_loan_drop(struct farcall_loan_t *loan);
 // From any thread. Neither allocates nor blocks.
 const char *farcall_status_text(int32_t status);
 
+// Makes a client of the shards on these ranks of the node's world: shard 0 on the first, and so on. To be
+// closed before the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_store_open(struct farcall_endpoint_t *endpoint,
+                                    const uint32_t *ranks,
+                                    size_t shards,
+                                    struct farcall_store_t **store);
+
+// Ends the use of a store. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_store_close(struct farcall_store_t *store);
+
+// Creates a table on all shards, unless there is one of that name; `table` is its number.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for
+// `endpoint.call_timeout` at most. Allocates.
+farcall_status_t farcall_store_create_table(struct farcall_store_t *store,
+                                            const char *name,
+                                            uint64_t *table,
+                                            struct farcall_error_t *error);
+
+// Reads an object: its value, to be released with `farcall_payload_release`, and its version, which may be
+// null. FARCALL_NO_OBJECT if there is none.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_store_get(struct farcall_store_t *store,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   uint64_t timeout_ns,
+                                   struct farcall_payload_t **value,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// Writes an object if the one that is there has version `expected`, FARCALL_ABSENT or FARCALL_ANY_VERSION.
+// `version`, which may be null, is that of the object afterwards; with FARCALL_WRONG_VERSION that of the one
+// that is there, 0 if there is none.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_store_put(struct farcall_store_t *store,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   const void *value,
+                                   size_t value_length,
+                                   uint64_t expected,
+                                   uint64_t timeout_ns,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// Deletes an object if the one that is there has version `expected`, or FARCALL_ANY_VERSION. `version`,
+// which may be null, is that which it had, 0 if there was none.
+//
+// As `farcall_store_put`.
+farcall_status_t farcall_store_remove(struct farcall_store_t *store,
+                                      uint64_t table,
+                                      const void *key,
+                                      size_t key_length,
+                                      uint64_t expected,
+                                      uint64_t timeout_ns,
+                                      uint64_t *version,
+                                      struct farcall_error_t *error);
+
+// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. `sum` and
+// `version` may be null.
+//
+// As `farcall_store_put`.
+farcall_status_t farcall_store_increment(struct farcall_store_t *store,
+                                         uint64_t table,
+                                         const void *key,
+                                         size_t key_length,
+                                         int64_t amount,
+                                         uint64_t timeout_ns,
+                                         int64_t *sum,
+                                         uint64_t *version,
+                                         struct farcall_error_t *error);
+
 // The descriptor of an endpoint: readable when it has to be polled, as long as a wait is announced with
 // `farcall_prepare_wait`. It stays the same, and belongs to the endpoint.
 //
@@ -1249,6 +1351,87 @@ farcall_status_t farcall_finish_wait(struct farcall_endpoint_t *endpoint);
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
 farcall_status_t farcall_wait(struct farcall_endpoint_t *endpoint, uint64_t timeout_ns);
+
+// Makes a client of the shards on these ranks of the node's world: shard 0 on the first, and so on. To be
+// closed before the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_store_open(struct farcall_endpoint_t *endpoint,
+                                    const uint32_t *ranks,
+                                    size_t shards,
+                                    struct farcall_store_t **store);
+
+// Ends the use of a store. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_store_close(struct farcall_store_t *store);
+
+// Creates a table on all shards, unless there is one of that name; `table` is its number.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for
+// `endpoint.call_timeout` at most. Allocates.
+farcall_status_t farcall_store_create_table(struct farcall_store_t *store,
+                                            const char *name,
+                                            uint64_t *table,
+                                            struct farcall_error_t *error);
+
+// Reads an object: its value, to be released with `farcall_payload_release`, and its version, which may be
+// null. FARCALL_NO_OBJECT if there is none.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_store_get(struct farcall_store_t *store,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   uint64_t timeout_ns,
+                                   struct farcall_payload_t **value,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// Writes an object if the one that is there has version `expected`, FARCALL_ABSENT or FARCALL_ANY_VERSION.
+// `version`, which may be null, is that of the object afterwards; with FARCALL_WRONG_VERSION that of the one
+// that is there, 0 if there is none.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_store_put(struct farcall_store_t *store,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   const void *value,
+                                   size_t value_length,
+                                   uint64_t expected,
+                                   uint64_t timeout_ns,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// Deletes an object if the one that is there has version `expected`, or FARCALL_ANY_VERSION. `version`,
+// which may be null, is that which it had, 0 if there was none.
+//
+// As `farcall_store_put`.
+farcall_status_t farcall_store_remove(struct farcall_store_t *store,
+                                      uint64_t table,
+                                      const void *key,
+                                      size_t key_length,
+                                      uint64_t expected,
+                                      uint64_t timeout_ns,
+                                      uint64_t *version,
+                                      struct farcall_error_t *error);
+
+// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. `sum` and
+// `version` may be null.
+//
+// As `farcall_store_put`.
+farcall_status_t farcall_store_increment(struct farcall_store_t *store,
+                                         uint64_t table,
+                                         const void *key,
+                                         size_t key_length,
+                                         int64_t amount,
+                                         uint64_t timeout_ns,
+                                         int64_t *sum,
+                                         uint64_t *version,
+                                         struct farcall_error_t *error);
 
 // Gives `callback` every counter of this process, before it returns. FARCALL_RESOURCES where the system does
 // not let the process read its own.

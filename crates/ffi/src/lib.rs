@@ -28,6 +28,7 @@ mod observe;
 mod owner;
 mod payload;
 mod status;
+mod store;
 mod wait;
 
 use core::ffi::c_char;

@@ -80,6 +80,19 @@ pub enum Status {
     FARCALL_TOO_MANY = 46,
     /// What arrived is longer than the memory for it.
     FARCALL_TRUNCATED = 47,
+
+    /// There is no such object.
+    FARCALL_NO_OBJECT = 60,
+    /// There is no such table; create it first.
+    FARCALL_UNKNOWN_TABLE = 61,
+    /// The object has another version than the expected one. Nothing was changed.
+    FARCALL_WRONG_VERSION = 62,
+    /// The store has no memory left, or no room for another table. Nothing was changed.
+    FARCALL_STORE_FULL = 63,
+    /// The object is not a number, or the sum is out of range. Nothing was changed.
+    FARCALL_NOT_A_NUMBER = 64,
+    /// The store speaks another version of the protocol.
+    FARCALL_MISUNDERSTOOD = 65,
 }
 
 use Status::*;
@@ -123,12 +136,18 @@ impl Status {
             FARCALL_TOO_LONG => c"the message is longer than the session carries",
             FARCALL_TOO_MANY => c"too many operations are in flight",
             FARCALL_TRUNCATED => c"what arrived is longer than the memory for it",
+            FARCALL_NO_OBJECT => c"there is no such object",
+            FARCALL_UNKNOWN_TABLE => c"there is no such table",
+            FARCALL_WRONG_VERSION => c"the object has another version",
+            FARCALL_STORE_FULL => c"the store is full",
+            FARCALL_NOT_A_NUMBER => c"the object is not a number, or the sum is out of range",
+            FARCALL_MISUNDERSTOOD => c"the store speaks another version of the protocol",
         }
     }
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 33] = [
+const EVERY: [Status; 39] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -162,6 +181,12 @@ const EVERY: [Status; 33] = [
     FARCALL_TOO_LONG,
     FARCALL_TOO_MANY,
     FARCALL_TRUNCATED,
+    FARCALL_NO_OBJECT,
+    FARCALL_UNKNOWN_TABLE,
+    FARCALL_WRONG_VERSION,
+    FARCALL_STORE_FULL,
+    FARCALL_NOT_A_NUMBER,
+    FARCALL_MISUNDERSTOOD,
 ];
 
 /// What a status means, as one sentence that lives as long as the program. Any number is allowed.

@@ -9,8 +9,10 @@ use std::process::Command;
 use common::{STRICT, crate_folder, succeed};
 
 /// The files that the header is made of, in the order of its chapters.
-const CHAPTERS: [&str; 11] =
-    ["lib", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait", "observe"];
+const CHAPTERS: [&str; 12] = [
+    "lib", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait", "store",
+    "observe",
+];
 
 #[test]
 fn the_header_is_that_of_the_sources() {

@@ -1,0 +1,329 @@
+//! A client of the store: versioned objects in tables, on the shards of a cluster.
+
+use core::ffi::{c_char, c_void};
+use std::fmt::Display;
+
+use farcall::{Endpoint, Payload};
+use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
+use farcall_kv::{Client, Failure as StoreFailure, Name, Operation, TableId, Value};
+
+use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, timeout};
+use crate::endpoint::EndpointHandle;
+use crate::payload::PayloadHandle;
+use crate::status::Status::{
+    self, FARCALL_INVALID_ARGUMENT, FARCALL_MISUNDERSTOOD, FARCALL_NO_OBJECT, FARCALL_NOT_A_NUMBER,
+    FARCALL_STORE_FULL, FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
+};
+use crate::status::of_call;
+
+/// Writes whatever there is.
+pub const FARCALL_ANY_VERSION: u64 = u64::MAX;
+/// Writes only if there is no object.
+pub const FARCALL_ABSENT: u64 = 0;
+
+/// Waits for an operation, which may have a timeout.
+macro_rules! wait {
+    ($operation:expr, $timeout_ns:expr) => {
+        match timeout($timeout_ns) {
+            Some(within) => $operation.within(within).wait(),
+            None => $operation.wait(),
+        }
+    };
+}
+
+/// A client of all shards of a store. Belongs to the endpoint's thread.
+pub struct StoreHandle {
+    client: Client<'static>,
+    endpoint: *mut EndpointHandle,
+}
+
+impl StoreHandle {
+    /// The handle behind a pointer, if the calling thread may use it, outside of callbacks.
+    ///
+    /// # Safety
+    /// `store` is null or open.
+    unsafe fn of<'a>(store: *mut Self) -> Result<(&'a Client<'static>, &'a EndpointHandle), Status> {
+        // SAFETY: as promised; the endpoint cannot be closed before.
+        unsafe {
+            let handle = store.as_ref().ok_or(FARCALL_INVALID_ARGUMENT)?;
+            Ok((&handle.client, EndpointHandle::outside(handle.endpoint)?))
+        }
+    }
+}
+
+/// Makes a client of the shards on these ranks of the node's world: shard 0 on the first, and so on. To be
+/// closed before the endpoint.
+///
+/// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_open(
+    endpoint: *mut EndpointHandle,
+    ranks: *const u32,
+    shards: usize,
+    store: *mut *mut StoreHandle,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        let handle = EndpointHandle::outside(endpoint)?;
+        if store.is_null()
+            || ranks.is_null()
+            || !(1..=farcall_kv::wire::SHARDS_MAX as usize).contains(&shards)
+        {
+            return Err(FARCALL_INVALID_ARGUMENT);
+        }
+        let ranks = core::slice::from_raw_parts(ranks, shards).iter().copied();
+        // It is closed before the endpoint, which lives until then in one place.
+        let lasting: &'static Endpoint = &*core::ptr::from_ref(&*handle.endpoint);
+        let client = Client::new(lasting, ranks);
+        handle.add_child();
+        give(store, Box::into_raw(Box::new(StoreHandle { client, endpoint })));
+        Ok(())
+    })
+}
+
+/// Ends the use of a store. Null is allowed.
+///
+/// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_close(store: *mut StoreHandle) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        if store.is_null() {
+            return Ok(());
+        }
+        let (_, endpoint) = StoreHandle::of(store)?;
+        drop(Box::from_raw(store));
+        endpoint.remove_child();
+        Ok(())
+    })
+}
+
+/// Creates a table on all shards, unless there is one of that name; `table` is its number.
+///
+/// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for
+/// `endpoint.call_timeout` at most. Allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_create_table(
+    store: *mut StoreHandle,
+    name: *const c_char,
+    table: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, endpoint) = StoreHandle::of(store)?;
+            let name = text(name, "the name of the table")?;
+            let created = endpoint.endpoint.block_on(client.create_table(name)).map_err(explained)?;
+            give(table, created.0);
+            Ok(())
+        })
+    }
+}
+
+/// Reads an object: its value, to be released with `farcall_payload_release`, and its version, which may be
+/// null. FARCALL_NO_OBJECT if there is none.
+///
+/// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+/// Allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_get(
+    store: *mut StoreHandle,
+    table: u64,
+    key: *const c_void,
+    key_length: usize,
+    timeout_ns: u64,
+    value: *mut *mut PayloadHandle,
+    version: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, _) = StoreHandle::of(store)?;
+            let get = client.get(name(table, key, key_length)?);
+            let found = wait!(get, timeout_ns).map_err(explained)?;
+            let object = found.ok_or(FARCALL_NO_OBJECT)?;
+            give(version, object.version());
+            if !value.is_null() {
+                give(value, PayloadHandle::give(Payload::from(object.value().to_vec())));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes an object if the one that is there has version `expected`, FARCALL_ABSENT or FARCALL_ANY_VERSION.
+/// `version`, which may be null, is that of the object afterwards; with FARCALL_WRONG_VERSION that of the one
+/// that is there, 0 if there is none.
+///
+/// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+/// Allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_put(
+    store: *mut StoreHandle,
+    table: u64,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_length: usize,
+    expected: u64,
+    timeout_ns: u64,
+    version: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, _) = StoreHandle::of(store)?;
+            let value = Value::new(bytes(value, value_length)?);
+            let value = value.map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))?;
+            let put = client.put(name(table, key, key_length)?, value, condition(expected));
+            give(version, write(put, timeout_ns, version)?);
+            Ok(())
+        })
+    }
+}
+
+/// Deletes an object if the one that is there has version `expected`, or FARCALL_ANY_VERSION. `version`,
+/// which may be null, is that which it had, 0 if there was none.
+///
+/// As `farcall_store_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_remove(
+    store: *mut StoreHandle,
+    table: u64,
+    key: *const c_void,
+    key_length: usize,
+    expected: u64,
+    timeout_ns: u64,
+    version: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, _) = StoreHandle::of(store)?;
+            let delete = client.delete(name(table, key, key_length)?, condition(expected));
+            give(version, write(delete, timeout_ns, version)?.unwrap_or(0));
+            Ok(())
+        })
+    }
+}
+
+/// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. `sum` and
+/// `version` may be null.
+///
+/// As `farcall_store_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_increment(
+    store: *mut StoreHandle,
+    table: u64,
+    key: *const c_void,
+    key_length: usize,
+    amount: i64,
+    timeout_ns: u64,
+    sum: *mut i64,
+    version: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, _) = StoreHandle::of(store)?;
+            let add = client.increment(name(table, key, key_length)?, amount);
+            let (after, total) = wait!(add, timeout_ns).map_err(explained)?;
+            give(version, after);
+            give(sum, total);
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// `key` has `length` bytes.
+unsafe fn name<'a>(table: u64, key: *const c_void, length: usize) -> Result<Name<'a>, Failure> {
+    // SAFETY: as promised.
+    let key = unsafe { bytes(key, length)? };
+    Name::new(TableId(table), key).map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))
+}
+
+fn condition(expected: u64) -> Condition {
+    match expected {
+        FARCALL_ANY_VERSION => Condition::Always,
+        FARCALL_ABSENT => Condition::Absent,
+        version => Condition::Version(version),
+    }
+}
+
+/// What a store's refusal is in C.
+trait Refusal: Display {
+    fn status(&self) -> Status;
+}
+
+impl Refusal for ReadError {
+    fn status(&self) -> Status {
+        match self {
+            Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
+        }
+    }
+}
+
+impl Refusal for WriteError {
+    fn status(&self) -> Status {
+        match self {
+            Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
+            Self::WrongVersion { .. } => FARCALL_WRONG_VERSION,
+            Self::OutOfMemory => FARCALL_STORE_FULL,
+            Self::SameHash => FARCALL_INVALID_ARGUMENT,
+        }
+    }
+}
+
+impl Refusal for IncrementError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Write(error) => error.status(),
+            Self::NotANumber | Self::Overflow => FARCALL_NOT_A_NUMBER,
+        }
+    }
+}
+
+impl Refusal for CreateTableError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Limit(_) | Self::SameNumber => FARCALL_INVALID_ARGUMENT,
+            Self::TooMany => FARCALL_STORE_FULL,
+        }
+    }
+}
+
+fn explained<E: Refusal + core::error::Error>(failure: StoreFailure<E>) -> Failure {
+    let status = match &failure {
+        StoreFailure::Store(error) => error.status(),
+        StoreFailure::WrongShard => FARCALL_INVALID_ARGUMENT,
+        StoreFailure::Busy => FARCALL_TOO_MANY,
+        StoreFailure::NotConnected(_) => FARCALL_UNKNOWN_PEER,
+        StoreFailure::NoAnswer(error) => of_call(error).0,
+        StoreFailure::Misunderstood => FARCALL_MISUNDERSTOOD,
+    };
+    Failure::new(status, failure)
+}
+
+/// Waits for a write, and says which version is there instead of the expected one.
+///
+/// # Safety
+/// `version` is null or may be written to.
+unsafe fn write<T>(
+    operation: Operation<'_, T, WriteError>,
+    timeout_ns: u64,
+    version: *mut u64,
+) -> Result<T, Failure> {
+    wait!(operation, timeout_ns).map_err(|failure| {
+        if let StoreFailure::Store(WriteError::WrongVersion { version: found }) = &failure {
+            // SAFETY: as promised.
+            unsafe { give(version, *found) };
+        }
+        explained(failure)
+    })
+}
