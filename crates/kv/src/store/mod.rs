@@ -238,7 +238,7 @@ impl Store {
     /// Always inlined, up to where an object of another size is written: a name that was just put together is
     /// then in registers. Handed over in memory it would be read by longer loads than the stores that wrote
     /// it, and reading it would wait until those are done, and all stores before them.
-    #[inline(always)]
+    #[inline]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
         self.put_until(name, value, condition, Expiry::Never)
     }
