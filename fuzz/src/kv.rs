@@ -2,6 +2,7 @@
 
 use farcall::Service;
 use farcall_base::SipKey;
+use farcall_kv::durable::Parked;
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{
     Code, GET, GetRequest, PUT, PutRequest, STATISTICS, ShardStatistics, WriteResponse, found,
@@ -29,6 +30,10 @@ impl Answer for Taken<'_> {
 
     fn refuse(self, code: Code) {
         *self.0 = Some(Err(code));
+    }
+
+    fn park(self) -> Parked {
+        unreachable!("tables in memory are answered at once")
     }
 }
 

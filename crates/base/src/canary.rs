@@ -11,10 +11,16 @@ pub enum Rule {
     AtMostOnce,
     /// A packet whose checksum is wrong is dropped.
     Checksums,
+    /// A log that is opened holds the end of each segment against its digest.
+    Digests,
+    /// A group of a log is flushed before its writes are answered.
+    FlushedGroups,
     /// Messages to an endpoint go over one session until that ends.
     OneSession,
     /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
+    /// A deleted object has a tombstone in the log.
+    Tombstones,
 }
 
 #[cfg(feature = "canaries")]

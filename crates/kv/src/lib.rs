@@ -12,6 +12,7 @@
 mod client;
 pub mod daemon;
 mod decimal;
+pub mod durable;
 mod limits;
 pub mod resp;
 mod shard;

@@ -29,7 +29,11 @@ pub struct SharedShard {
 
 impl SharedShard {
     /// Shares a shard.
+    ///
+    /// # Panics
+    /// When it has durable tables.
     pub fn new(shard: Shard) -> Self {
+        assert!(!shard.has_log(), "commands are answered before anything is flushed");
         Self { shard: Mutex::new(shard), waiting: AtomicU32::new(0), given: AtomicU32::new(0) }
     }
 
@@ -127,6 +131,18 @@ impl Held<'_> {
                 shard
             }),
         }
+    }
+
+    /// Whether the shard has a log of durable tables. One that is shared has none: commands of Redis clients
+    /// are answered before anything is flushed.
+    #[inline]
+    pub fn has_log(&self) -> bool {
+        matches!(self, Self::Own(shard) if shard.has_log())
+    }
+
+    /// Whether writes wait for the disk.
+    pub fn is_flushing(&self) -> bool {
+        matches!(self, Self::Own(shard) if shard.is_flushing())
     }
 
     /// A turn begins: what has expired is not there for it. A shared shard is told when it is taken.

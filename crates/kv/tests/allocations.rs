@@ -10,6 +10,7 @@ use common::{LONG, TABLE, endpoint, name, settings, value};
 use farcall::TransportKind;
 use farcall::bootstrap::Rendezvous;
 use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves, SlotResponse, call_number};
+use farcall_kv::durable::Parked;
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, found};
@@ -66,6 +67,10 @@ impl Answer for Checked {
 
     fn refuse(self, code: Code) {
         panic!("refused: {code:?}");
+    }
+
+    fn park(self) -> Parked {
+        panic!("tables in memory are answered at once");
     }
 }
 

@@ -24,6 +24,7 @@ mod memory;
 mod node;
 mod operations;
 mod payload;
+mod power;
 mod run;
 mod scenario;
 mod serve;
@@ -34,6 +35,7 @@ mod tuning;
 
 pub use explore::{Case, explore, judge};
 pub use fault_kinds::{FAULT_KINDS, FaultKind};
+pub use power::{PowerCase, PowerCut, PowerFindings};
 pub use run::{Findings, UnusableError, run, run_and};
 pub use scenario::Scenario;
 pub use shrink::{LeftOut, LeftOutError, Minimal, shrink};

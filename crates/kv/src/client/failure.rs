@@ -57,7 +57,11 @@ pub trait FromCode: core::error::Error + Sized {
 
 impl FromCode for ReadError {
     fn from_code(code: Code, _: u64) -> Option<Self> {
-        (code == Code::UnknownTable).then_some(Self::UnknownTable)
+        match code {
+            Code::UnknownTable => Some(Self::UnknownTable),
+            Code::DiskFailed => Some(Self::DiskFailed),
+            _ => None,
+        }
     }
 }
 
@@ -67,6 +71,8 @@ impl FromCode for WriteError {
             Code::UnknownTable => Some(Self::UnknownTable),
             Code::OutOfMemory => Some(Self::OutOfMemory),
             Code::SameHash => Some(Self::SameHash),
+            Code::LogFull => Some(Self::LogFull),
+            Code::DiskFailed => Some(Self::DiskFailed),
             Code::WrongVersion => Some(Self::WrongVersion { version }),
             _ => None,
         }

@@ -107,7 +107,7 @@ impl<'e> Client<'e> {
     pub fn increment(&self, name: Name<'_>, amount: i64) -> Operation<'_, (u64, i64), IncrementError> {
         let message = message(|to| IncrementRequest { name, amount }.encode(to));
         self.operation(self.shard_of(name), INCREMENT, message, Repeat::IfNotSent, |answer| {
-            let IncrementResponse { version, sum } = IncrementResponse::decode(&answer)?;
+            let IncrementResponse { version, sum, .. } = IncrementResponse::decode(&answer)?;
             Ok((version, sum))
         })
     }
@@ -146,8 +146,8 @@ fn message(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 /// The version that the answer to a write has.
 fn written(answer: Payload) -> Result<u64, Failure<WriteError>> {
     match WriteResponse::decode(&answer)? {
-        WriteResponse { code: Code::Done, version } => Ok(version),
-        WriteResponse { code, version } => Err(refused(code, version)),
+        WriteResponse { code: Code::Done, version, .. } => Ok(version),
+        WriteResponse { code, version, .. } => Err(refused(code, version)),
     }
 }
 

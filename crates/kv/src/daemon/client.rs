@@ -210,8 +210,8 @@ impl DaemonClient {
 /// The version that the answer to a write has.
 fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
     match WriteResponse::decode(answer) {
-        Ok(WriteResponse { code: Code::Done, version }) => Ok(version),
-        Ok(WriteResponse { code, version }) => Err(refused(code, version)),
+        Ok(WriteResponse { code: Code::Done, version, .. }) => Ok(version),
+        Ok(WriteResponse { code, version, .. }) => Err(refused(code, version)),
         Err(_) => Err(SlotFailure::Misunderstood),
     }
 }

@@ -31,6 +31,7 @@ pub use observe::{NobodyObserves, Observer, Phase};
 use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use self::waiting::WaitingRequests;
+use crate::durable::{Parked, Released};
 use crate::shard::{Answer, Shard, Turn};
 use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
@@ -155,7 +156,10 @@ impl<'e> Daemon<'e> {
         if !self.waiting.is_empty() {
             received += self.answer_waiting(observer);
         }
-        let taken = self.scan_slots();
+        let mut taken = self.scan_slots();
+        if self.shard.has_log() {
+            taken += self.turn_log();
+        }
         observer.ended(Phase::Slots, taken);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(ATTEND_EVERY) {
@@ -189,7 +193,7 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        self.endpoint.stay_awake(self.clients() > 0);
+        self.endpoint.stay_awake(self.clients() > 0 || self.shard.is_flushing());
         if self.poll_network(true, &mut NobodyObserves) > 0 {
             self.idle_turns = 0;
         }
@@ -253,7 +257,7 @@ impl<'e> Daemon<'e> {
         for place in 0..slots.places() {
             taken += slots.scan(place, |address, request, responder| {
                 let service = service_of(&request);
-                let answer = SlotAnswer { responder, response_bytes_max, counters };
+                let answer = SlotAnswer { responder, address, response_bytes_max, counters };
                 shard.shard().answer_object(service, request.bytes, answer, |_, owner, answer| {
                     counters.remote.increment();
                     if !shards.pass_on(endpoint, owner, service, request.bytes, address) {
@@ -270,6 +274,28 @@ impl<'e> Daemon<'e> {
         counters.local.add(taken as u64 - not_here);
         counters.slot_requests.add(taken as u64);
         taken
+    }
+
+    /// A turn of the log of durable tables; gives how many answers it released.
+    fn turn_log(&mut self) -> usize {
+        let mut answered = usize::from(self.shard.shard().turn_log());
+        while let Some(Released { to, answer }) = self.shard.shard().release() {
+            answered += 1;
+            match (to, answer.answer()) {
+                (Parked::Call(call), Ok(bytes)) => self.endpoint.reply(call, bytes),
+                (Parked::Call(call), Err(code)) => self.endpoint.refuse(call, code as u8),
+                (Parked::Slot(slot), Ok(bytes)) if bytes.len() <= self.slots.layout().response_bytes => {
+                    self.slots.respond(slot, Code::Done as u8, bytes);
+                }
+                (Parked::Slot(slot), Ok(_)) => {
+                    self.counters.too_long.increment();
+                    self.slots.respond(slot, TOO_LONG, &[]);
+                }
+                (Parked::Slot(slot), Err(code)) => self.slots.respond(slot, code as u8, &[]),
+                (Parked::Numbered(_), _) => unreachable!("a daemon numbers nothing"),
+            }
+        }
+        answered
     }
 
     #[cold]
@@ -315,6 +341,7 @@ fn pass_back(slots: &mut SlotServer, to: SlotAddress, outcome: &Outcome<'_>, cou
 /// The answer of the daemon's own shard to a slot.
 struct SlotAnswer<'a, 'r> {
     responder: &'a mut Responder<'r>,
+    address: SlotAddress,
     response_bytes_max: usize,
     counters: &'a DaemonCounters,
 }
@@ -341,5 +368,10 @@ impl Answer for SlotAnswer<'_, '_> {
             self.counters.malformed.increment();
         }
         self.responder.respond(code as u8, &[]);
+    }
+
+    /// The slot is owed its response.
+    fn park(self) -> Parked {
+        Parked::Slot(self.address)
     }
 }

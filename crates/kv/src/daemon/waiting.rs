@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use farcall::{Deferred, Endpoint, Payload, Peer, Reply, Request, Service};
 
+use crate::durable::Parked;
 use crate::shard::{Answer, Shard};
 use crate::wire::{CREATE_TABLE, Code, DROP_TABLE};
 
@@ -161,5 +162,9 @@ impl Answer for LaterAnswer<'_> {
 
     fn refuse(self, code: Code) {
         self.endpoint.refuse(self.answer, code as u8);
+    }
+
+    fn park(self) -> Parked {
+        Parked::Call(self.answer)
     }
 }

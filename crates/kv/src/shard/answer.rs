@@ -2,6 +2,7 @@
 
 use farcall::Reply;
 
+use crate::durable::Parked;
 use crate::wire::Code;
 
 /// Takes the one answer to a request.
@@ -14,6 +15,9 @@ pub trait Answer {
 
     /// Refuses.
     fn refuse(self, code: Code);
+
+    /// Where the answer goes if it is given later.
+    fn park(self) -> Parked;
 }
 
 impl Answer for Reply<'_> {
@@ -40,5 +44,9 @@ impl Answer for Reply<'_> {
 
     fn refuse(self, code: Code) {
         Reply::refuse(self, code as u8);
+    }
+
+    fn park(self) -> Parked {
+        Parked::Call(self.defer().0)
     }
 }

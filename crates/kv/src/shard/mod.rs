@@ -6,6 +6,7 @@
 
 mod answer;
 mod counters;
+mod durable;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use farcall_driver::CounterFile;
 pub use answer::Answer;
 pub use counters::ShardCounters;
 
+use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
     CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest,
@@ -55,6 +57,8 @@ pub struct Shard {
     store: Store,
     shard: u32,
     shards: u32,
+    /// The log of its durable tables, if it has one.
+    durable: Option<Box<Durable>>,
     counters: ShardCounters,
     turn: Turn,
     /// Where answers of several objects are put together.
@@ -69,7 +73,8 @@ impl Shard {
     pub fn new(store: Store, shard: u32, shards: u32) -> Self {
         assert!(shard < shards, "shards are counted from 0");
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
-        Self { store, shard, shards, counters, turn: Turn::LONG, gathered: Vec::new() }
+        let (turn, gathered) = (Turn::LONG, Vec::new());
+        Self { store, shard, shards, durable: None, counters, turn, gathered }
     }
 
     /// Does so much of each request for many objects from now on.
@@ -196,6 +201,9 @@ impl Shard {
     #[inline]
     fn get(&mut self, get: GetRequest<'_>, reply: impl Answer) {
         self.counters.gets.increment();
+        if self.is_durable(get.name.table()) {
+            return self.get_durable(get, reply);
+        }
         match self.store.get(get.name) {
             Ok(Some(object)) => match object.version_and_value() {
                 Some(bytes) => reply.send(bytes),
@@ -218,6 +226,9 @@ impl Shard {
     #[inline]
     fn put(&mut self, put: &PutRequest<'_>, reply: impl Answer) {
         self.counters.puts.increment();
+        if self.is_durable(put.name.table()) {
+            return self.put_durable(put, reply);
+        }
         let outcome = self.store.put(put.name, put.value, put.condition);
         self.answer_write(outcome, reply);
     }
@@ -225,6 +236,9 @@ impl Shard {
     #[inline(never)]
     fn delete(&mut self, delete: &DeleteRequest<'_>, reply: impl Answer) {
         self.counters.deletes.increment();
+        if self.is_durable(delete.name.table()) {
+            return self.delete_durable(delete, reply);
+        }
         let outcome = self.store.delete(delete.name, delete.condition);
         self.answer_write(outcome.map(|version| version.unwrap_or(0)), reply);
     }
@@ -244,8 +258,13 @@ impl Shard {
     #[inline(never)]
     fn increment(&mut self, increment: &IncrementRequest<'_>, reply: impl Answer) {
         self.counters.increments.increment();
+        if self.is_durable(increment.name.table()) {
+            return self.increment_durable(increment, reply);
+        }
         match self.store.increment(increment.name, increment.amount) {
-            Ok((version, sum)) => reply.send(&IncrementResponse { version, sum }.encode()),
+            Ok((version, sum)) => {
+                reply.send(&IncrementResponse { version, sum, level: Level::Memory }.encode());
+            }
             Err(error) => self.refuse(reply, error.into()),
         }
     }
@@ -270,7 +289,7 @@ impl Shard {
             self.counters.gets.increment();
             MultiGetResponse::encode_item(found, &mut gathered);
         }
-        reply.send(&gathered);
+        self.send_many(&gathered, reply);
         self.gathered = gathered;
     }
 
@@ -292,13 +311,14 @@ impl Shard {
             }
             self.counters.puts.increment();
             let put = self.mine(put, |put| put.name);
-            let response = match put.map(|put| self.store.put(put.name, put.value, put.condition)) {
-                Ok(outcome) => write_response(outcome),
-                Err(not_mine) => WriteResponse { code: not_mine.into(), version: 0 },
+            let response = match put {
+                Ok(put) if self.is_durable(put.name.table()) => self.put_one_durable(&put),
+                Ok(put) => write_response(self.store.put(put.name, put.value, put.condition)),
+                Err(not_mine) => refused_write(not_mine.into()),
             };
             gathered.extend_from_slice(&response.encode());
         }
-        reply.send(&gathered);
+        self.send_many(&gathered, reply);
         self.gathered = gathered;
     }
 
@@ -314,7 +334,9 @@ impl Shard {
         match self.store.scan(scan.table, scan.from, limits, visit) {
             Ok(next) => {
                 ScanResponse::end(next, &mut self.gathered);
-                reply.send(&self.gathered);
+                let gathered = core::mem::take(&mut self.gathered);
+                self.send_many(&gathered, reply);
+                self.gathered = gathered;
             }
             Err(error) => self.refuse(reply, error.into()),
         }
@@ -336,9 +358,13 @@ impl Shard {
         if TableId::of(name).is_err() {
             return self.refuse(reply, Code::Malformed);
         }
+        let table = TableId::of(name).ok().filter(|table| self.is_durable(*table));
         let was_there = self.store.drop_table(name);
         self.store.sweep();
-        reply.send(&[u8::from(was_there)]);
+        match table {
+            Some(table) => self.drop_durable(name, table, reply),
+            None => reply.send(&[u8::from(was_there)]),
+        }
     }
 
     #[cold]
@@ -367,8 +393,14 @@ impl From<NotMine> for Code {
 
 fn write_response(outcome: Result<u64, WriteError>) -> WriteResponse {
     match outcome {
-        Ok(version) => WriteResponse { code: Code::Done, version },
-        Err(WriteError::WrongVersion { version }) => WriteResponse { code: Code::WrongVersion, version },
-        Err(error) => WriteResponse { code: error.into(), version: 0 },
+        Ok(version) => WriteResponse { code: Code::Done, version, level: Level::Memory },
+        Err(WriteError::WrongVersion { version }) => {
+            WriteResponse { code: Code::WrongVersion, version, level: Level::Memory }
+        }
+        Err(error) => refused_write(error.into()),
     }
+}
+
+fn refused_write(code: Code) -> WriteResponse {
+    WriteResponse { code, version: 0, level: Level::Memory }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::durable::Parked;
 use crate::store::{Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext};
 use crate::{TABLE_NAME_BYTES_MAX, Value};
 
@@ -22,6 +23,10 @@ impl Answer for Taken<'_> {
 
     fn refuse(self, code: Code) {
         *self.0 = Some(Err(code));
+    }
+
+    fn park(self) -> Parked {
+        unreachable!("tables in memory are answered at once")
     }
 }
 

@@ -8,6 +8,10 @@ pub enum ReadError {
     /// Create the table first.
     #[error("there is no such table")]
     UnknownTable,
+    /// The disk of durable tables has failed, and what was to be read is not on it. Start the shard again,
+    /// with another disk if need be.
+    #[error("the disk of durable tables has failed, and the object's last write is not on it")]
+    DiskFailed,
 }
 
 /// Why nothing was written.
@@ -31,6 +35,13 @@ pub enum WriteError {
         super::log::SAME_HASH_MAX
     )]
     SameHash,
+    /// Delete something, free some space, or give the log more of it. Nothing was changed.
+    #[error("the log of durable tables is full: delete something, or give it more room on its disk")]
+    LogFull,
+    /// Start the shard again, with another disk if need be. The write may have happened: look what is there
+    /// then.
+    #[error("the disk of durable tables has failed; the write may be there after the next start, or not")]
+    DiskFailed,
 }
 
 impl From<NotAdded> for WriteError {

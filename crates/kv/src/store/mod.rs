@@ -18,6 +18,7 @@ mod index;
 mod log;
 mod object;
 mod reserve;
+mod restore;
 mod scan;
 mod segments;
 mod tables;
@@ -428,7 +429,7 @@ impl Store {
     /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives
     /// the object's version and the sum.
     pub fn increment(&mut self, name: Name<'_>, amount: i64) -> Result<(u64, i64), IncrementError> {
-        let found = self.get(name).map_err(|ReadError::UnknownTable| WriteError::UnknownTable)?;
+        let found = self.get(name).map_err(|_| WriteError::UnknownTable)?;
         let number = found.map_or(Ok(0), |object| number_of(&object))?;
         let sum = number.checked_add(amount).ok_or(IncrementError::Overflow)?;
         let mut digits = [0; decimal::DIGITS_MAX];

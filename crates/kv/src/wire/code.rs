@@ -30,11 +30,16 @@ pub enum Code {
     SameHash = 10,
     /// Too many requests of this client wait, or requests of too many bytes.
     Busy = 11,
+    /// The log of durable tables has no room: its disk is full, or the share of it that the log may take.
+    LogFull = 12,
+    /// The disk of durable tables has failed. Of writes that were recorded by then nobody knows whether they
+    /// are there after the next start.
+    DiskFailed = 13,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -47,6 +52,8 @@ impl Code {
         Self::TooManyTables,
         Self::SameHash,
         Self::Busy,
+        Self::LogFull,
+        Self::DiskFailed,
     ];
 
     /// The code that a number means.
@@ -59,6 +66,7 @@ impl From<ReadError> for Code {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::UnknownTable => Self::UnknownTable,
+            ReadError::DiskFailed => Self::DiskFailed,
         }
     }
 }
@@ -70,6 +78,8 @@ impl From<WriteError> for Code {
             WriteError::WrongVersion { .. } => Self::WrongVersion,
             WriteError::OutOfMemory => Self::OutOfMemory,
             WriteError::SameHash => Self::SameHash,
+            WriteError::LogFull => Self::LogFull,
+            WriteError::DiskFailed => Self::DiskFailed,
         }
     }
 }

@@ -11,6 +11,7 @@ mod response;
 mod tests;
 
 pub use code::Code;
+pub(crate) use fields::Fields;
 pub use fields::Malformed;
 pub use request::{
     DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, PutRequest, ScanRequest,

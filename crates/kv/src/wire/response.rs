@@ -4,6 +4,7 @@ use super::code::Code;
 use super::fields::{Fields, Malformed};
 use super::request::items;
 use crate::TABLE_NAME_BYTES_MAX;
+use crate::durable::Level;
 use crate::store::{CleanerStatistics, Object, ScanNext, StoreStatistics};
 
 /// The answer to a get: eight bytes of zero when there is no such object, else its version and its value,
@@ -25,7 +26,12 @@ pub struct WriteResponse {
     /// The new version; of a deleted object the last one, 0 when there was none; with a wrong version the
     /// right one.
     pub version: u64,
+    /// What the write survives, of one that was done.
+    pub level: Level,
 }
+
+/// This bit of the code of a write that was done says that the others are its level.
+const LEVEL: u8 = 0x80;
 
 impl WriteResponse {
     /// Bytes of the message.
@@ -38,8 +44,12 @@ impl WriteResponse {
     /// response.
     #[inline]
     pub fn encode(&self) -> [u8; Self::BYTES] {
+        let code = match (self.code, self.level) {
+            (code, Level::Memory) => code as u8,
+            (_, level) => LEVEL | level.to_wire(),
+        };
         let mut message = [(self.version >> 56) as u8; Self::BYTES];
-        message[..8].copy_from_slice(&(self.version << 8 | self.code as u64).to_le_bytes());
+        message[..8].copy_from_slice(&(self.version << 8 | u64::from(code)).to_le_bytes());
         message
     }
 
@@ -53,8 +63,12 @@ impl WriteResponse {
 
     #[inline]
     fn next(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
-        let code = Code::from_wire(fields.u8()?).ok_or(Malformed)?;
-        Ok(Self { code, version: fields.u64()? })
+        let (code, level) = match fields.u8()? {
+            code if code & LEVEL == 0 => (Code::from_wire(code), Some(Level::Memory)),
+            level => (Some(Code::Done), Level::from_wire(level & !LEVEL)),
+        };
+        let (code, level) = (code.ok_or(Malformed)?, level.ok_or(Malformed)?);
+        Ok(Self { code, version: fields.u64()?, level })
     }
 }
 
@@ -65,10 +79,12 @@ pub struct IncrementResponse {
     pub version: u64,
     /// The sum.
     pub sum: i64,
+    /// What it survives.
+    pub level: Level,
 }
 
 impl IncrementResponse {
-    /// The message.
+    /// The message about an object in memory.
     pub fn encode(&self) -> [u8; 16] {
         let mut message = [0; 16];
         message[..8].copy_from_slice(&self.version.to_le_bytes());
@@ -76,10 +92,19 @@ impl IncrementResponse {
         message
     }
 
+    /// The message about an object of a durable table: one byte more says what it survives.
+    pub fn encode_with_level(&self) -> [u8; 17] {
+        let mut message = [self.level.to_wire(); 17];
+        message[..16].copy_from_slice(&self.encode());
+        message
+    }
+
     /// Reads it from a message.
     pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let response = Self { version: fields.u64()?, sum: fields.i64()? };
+        let (version, sum) = (fields.u64()?, fields.i64()?);
+        let level = if fields.is_empty() { 0 } else { fields.u8()? };
+        let response = Self { version, sum, level: Level::from_wire(level).ok_or(Malformed)? };
         fields.end().map(|()| response)
     }
 }

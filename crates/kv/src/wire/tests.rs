@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::durable::Level;
 use crate::store::{
     CleanerStatistics, Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext, Store, StoreStatistics,
 };
@@ -75,14 +76,31 @@ fn messages() -> BTreeMap<&'static str, Vec<u8>> {
         ("get, answer", found.version_and_value().expect("short").to_vec()),
         ("put", message(|to| put(b"k", b"value", Condition::Always).encode(to))),
         ("put, absent", message(|to| put(b"k", b"", Condition::Absent).encode(to))),
-        ("put, answer", WriteResponse { code: Code::Done, version: 7 }.encode().to_vec()),
-        ("put, wrong version", WriteResponse { code: Code::WrongVersion, version: 7 }.encode().to_vec()),
+        (
+            "put, answer",
+            WriteResponse { code: Code::Done, version: 7, level: Level::Memory }.encode().to_vec(),
+        ),
+        (
+            "put, answer, flushed",
+            WriteResponse { code: Code::Done, version: 7, level: Level::Flushed }.encode().to_vec(),
+        ),
+        (
+            "increment, answer, flushed",
+            IncrementResponse { version: 7, sum: -1, level: Level::Flushed }.encode_with_level().to_vec(),
+        ),
+        (
+            "put, wrong version",
+            WriteResponse { code: Code::WrongVersion, version: 7, level: Level::Memory }.encode().to_vec(),
+        ),
         (
             "delete",
             message(|to| DeleteRequest { name: name(b"k"), condition: Condition::Version(7) }.encode(to)),
         ),
         ("increment", message(|to| IncrementRequest { name: name(b"k"), amount: -2 }.encode(to))),
-        ("increment, answer", IncrementResponse { version: 7, sum: -1 }.encode().to_vec()),
+        (
+            "increment, answer",
+            IncrementResponse { version: 7, sum: -1, level: Level::Memory }.encode().to_vec(),
+        ),
         (
             "multi-get",
             message(|to| {
@@ -156,6 +174,10 @@ fn what_is_written_is_read() {
     assert_eq!(DeleteRequest::decode(&messages["delete"]), Ok(delete));
     let increment = IncrementRequest { name: name(b"k"), amount: -2 };
     assert_eq!(IncrementRequest::decode(&messages["increment"]), Ok(increment));
+    let flushed = WriteResponse::decode(&messages["put, answer, flushed"]);
+    assert_eq!(flushed, Ok(WriteResponse { code: Code::Done, version: 7, level: Level::Flushed }));
+    let flushed = IncrementResponse::decode(&messages["increment, answer, flushed"]);
+    assert_eq!(flushed, Ok(IncrementResponse { version: 7, sum: -1, level: Level::Flushed }));
     let names: Vec<_> = MultiGetRequest::decode(&messages["multi-get"]).items().collect();
     assert_eq!(names, [Ok(name(b"k")), Ok(name(b"none"))]);
     let items: Vec<_> = MultiGetResponse::decode(&messages["multi-get, answer"]).items().flatten().collect();

@@ -1,5 +1,6 @@
 //! The grammar of `farcall kv`.
 
+use core::str::FromStr;
 use core::time::Duration;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
+use farcall_kv::durable::Level;
 use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
@@ -108,9 +110,24 @@ pub struct KvServe {
     /// Memory for objects and their index
     #[arg(long, default_value = "256M", value_name = "SIZE")]
     pub memory: Size,
-    /// Tables to create, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "default", value_name = "NAMES")]
-    pub tables: Vec<String>,
+    /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,
+    /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data
+    #[arg(
+        long,
+        visible_alias = "table",
+        value_delimiter = ',',
+        default_value = "default",
+        value_name = "NAME[:LEVEL]"
+    )]
+    pub tables: Vec<TableArgument>,
+    /// Directory for the log of durable tables, created if need be; what is in it is there again after a
+    /// start
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Most that the log may take of the disk, at least 64M; half of it may be objects [default: four times
+    /// --memory]
+    #[arg(long, value_name = "SIZE", requires = "data")]
+    pub data_size: Option<Size>,
     /// Who may read, write and drop everything: your own processes, and where they cannot be told apart this
     /// machine's; or whoever reaches the store
     #[arg(long, default_value = "own", value_name = "WHO")]
@@ -135,6 +152,30 @@ pub struct KvServe {
     pub resp_clients: u64,
     #[command(flatten)]
     pub place: KvPlace,
+}
+
+/// A table, and what its writes survive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableArgument {
+    /// Its name.
+    pub name: String,
+    /// Its level.
+    pub level: Level,
+}
+
+impl FromStr for TableArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, level)) = text.rsplit_once(':') else {
+            return Ok(Self { name: text.to_owned(), level: Level::Memory });
+        };
+        let Some(level) = Level::named(level) else {
+            let levels = Level::ALL.map(Level::name).join(" or ");
+            return Err(format!("`{level}` is no level of a table; give {levels}"));
+        };
+        Ok(Self { name: name.to_owned(), level })
+    }
 }
 
 /// Whom a store serves.

@@ -2,6 +2,7 @@
 
 mod access;
 mod client;
+mod data;
 mod place;
 mod refused;
 mod resp;

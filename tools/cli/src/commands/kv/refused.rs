@@ -29,6 +29,7 @@ impl Refusal for ReadError {
     fn meaning(&self, table: &str) -> Failure {
         match self {
             Self::UnknownTable => no_table(table),
+            Self::DiskFailed => Failure::run(self),
         }
     }
 }
@@ -44,7 +45,7 @@ impl Refusal for WriteError {
                 };
                 Failure::Outcome(Outcome::ConditionFailed, format!("the condition does not hold: {found}"))
             }
-            Self::OutOfMemory | Self::SameHash => Failure::run(self),
+            Self::OutOfMemory | Self::SameHash | Self::LogFull | Self::DiskFailed => Failure::run(self),
         }
     }
 }

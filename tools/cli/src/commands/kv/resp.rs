@@ -33,13 +33,19 @@ pub fn start(serve: &KvServe, shared: &Arc<SharedShard>) -> Result<Vec<String>, 
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
-/// and stores of several shards: a front has the objects of one.
+/// stores of several shards, because a front has the objects of one, and stores with durable tables.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
     if !serve.resp.is_empty() && serve.shards > 1 {
         return Err(Failure::Usage(format!(
             "--resp serves the objects of one shard, and --shards {} spreads them; give --shards 1",
             serve.shards
         )));
+    }
+    if !serve.resp.is_empty() && serve.data.is_some() {
+        return Err(Failure::Usage(
+            "--resp answers writes before they are on the disk, which --data promises; leave one of them out"
+                .to_owned(),
+        ));
     }
     for place in &serve.resp {
         if let Place::Tcp(address) = place {

@@ -14,7 +14,7 @@ use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::place::{join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access, resp};
+use super::{RANKS, SCHEMA, access, data, resp};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -50,10 +50,8 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     resp::check(serve)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
-    for table in &serve.tables {
-        shard.create_table(table).map_err(|error| Failure::Usage(format!("--tables: {error}")))?;
-    }
     let mut report = Report::open(place.json.as_ref())?;
+    let found = data::open_tables(serve, &mut shard)?;
     // Shard 0 is where everybody looks for the others.
     let rendezvous =
         || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(|error| cannot_serve(&error));
@@ -89,6 +87,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         0 => report.line(format_args!("shard 0 of {shards} serves at {at} over {transport}"))?,
         _ => report
             .line(format_args!("shard {number} of {shards} of the store at {at} serves over {transport}"))?,
+    }
+    if let Some(found) = &found {
+        data::tell(found, &mut report)?;
     }
     for at in &resp_at {
         report.line(format_args!("Redis clients connect to {at}"))?;

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn only_what_was_asked_is_a_good_answer() {
-        let written = |code| WriteResponse { code, version: 7 }.encode();
+        use farcall_kv::durable::Level;
+        let written = |code| WriteResponse { code, version: 7, level: Level::Memory }.encode();
         assert!(GoodAnswer::OF_WRITE.is(&written(Code::Done)));
         assert!(!GoodAnswer::OF_WRITE.is(&written(Code::WrongVersion)));
         let found = [7; 8 + VALUE_BYTES];

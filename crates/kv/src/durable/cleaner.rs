@@ -1,0 +1,149 @@
+//! The log's cleaner: what lives in the oldest segment is appended again, and its frame is free.
+//!
+//! What lives is known to the store: a put counts while its object has that version. Tombstones and drops of
+//! the oldest segment do not: whatever they deleted lay in segments before it, which are gone. The segment is
+//! read while the disk has nothing else to do, and looked through in steps, each no longer than a few of the
+//! writes that it comes with.
+
+use farcall_disk::Blocks;
+
+use super::format::{Ending, FRAME_BYTES, GroupHeader, Record, records};
+use super::frames::{Frames, SURVIVORS_RESERVE};
+use super::journal::Journal;
+use crate::store::Store;
+use crate::{Name, TableId};
+
+/// Bytes of a segment that are read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// Bytes looked through for each byte gathered, and besides those.
+const PACE: usize = 4;
+const STEP_BYTES: usize = 32 << 10;
+
+/// Cleaning is due when fewer than one in this many frames is free.
+const FREE_SHARE_WANTED: usize = 4;
+
+/// And at least one in this many bytes of segments is of no use.
+const GARBAGE_SHARE_WANTED: u64 = 4;
+
+/// Where cleaning is.
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    /// A segment is being read; `data` has its start.
+    Reading { victim: Ending, data: Vec<u8>, asked: bool },
+    /// It is looked through up to an offset.
+    Visiting { victim: Ending, data: Vec<u8>, at: usize },
+    /// The group of this number says that it is gone.
+    Retiring { victim: Ending, group: u64 },
+    /// The segment does not verify any more.
+    Damaged,
+}
+
+/// The cleaner of a log.
+#[derive(Debug, Default)]
+pub struct LogCleaner {
+    stage: Stage,
+    cleaned: u64,
+    survivors: u64,
+}
+
+impl LogCleaner {
+    /// Segments that were cleaned, and records that survived it.
+    pub fn done(&self) -> (u64, u64) {
+        (self.cleaned, self.survivors)
+    }
+
+    /// Does a step, if cleaning is due and no group is out; the records that are needed have so many bytes.
+    pub fn turn(&mut self, journal: &mut Journal, store: &Store, needed_bytes: u64) {
+        match &mut self.stage {
+            Stage::Idle => {
+                let frames = journal.frames();
+                if is_due(frames, needed_bytes)
+                    && let Some(victim) = frames.oldest()
+                {
+                    self.stage = Stage::Reading { victim, data: Vec::new(), asked: false };
+                }
+            }
+            Stage::Reading { victim, data, asked } => {
+                let left = victim.bytes as usize - data.len();
+                if left == 0 {
+                    self.stage = Stage::Visiting { victim: *victim, data: core::mem::take(data), at: 0 };
+                } else if !*asked {
+                    let blocks = Blocks::zeroed(left.min(READ_BYTES));
+                    *asked = journal.read(victim.frame, data.len(), blocks);
+                }
+            }
+            Stage::Visiting { .. } => self.visit(journal, store),
+            Stage::Retiring { .. } | Stage::Damaged => {}
+        }
+    }
+
+    /// Whether a turn has something to do, or waits for the disk.
+    pub fn has_work(&self, journal: &Journal, needed_bytes: u64) -> bool {
+        match self.stage {
+            Stage::Idle => is_due(journal.frames(), needed_bytes),
+            Stage::Damaged => false,
+            _ => true,
+        }
+    }
+
+    /// A part of a segment was read.
+    pub fn read(&mut self, blocks: Blocks) {
+        if let Stage::Reading { data, asked, .. } = &mut self.stage {
+            data.extend_from_slice(&blocks);
+            *asked = false;
+        }
+    }
+
+    /// Groups up to this one are flushed.
+    pub fn flushed(&mut self, journal: &mut Journal, flushed: u64) {
+        if let Stage::Retiring { victim, group } = self.stage
+            && group <= flushed
+        {
+            journal.retired(victim.segment);
+            self.stage = Stage::Idle;
+            self.cleaned += 1;
+        }
+    }
+
+    /// Looks through some groups of the segment.
+    fn visit(&mut self, journal: &mut Journal, store: &Store) {
+        let Stage::Visiting { victim, data, at } = &mut self.stage else { return };
+        let budget = *at + STEP_BYTES + PACE * journal.gathered_bytes();
+        while *at < (victim.bytes as usize).min(FRAME_BYTES) {
+            if *at >= budget || !journal.admits_survivor() {
+                return;
+            }
+            // It verified when it was opened or was written in this life. Damaged meanwhile, it must not be
+            // given up: cleaning ends here, and so do writes when no frame is left.
+            let Some((header, bytes)) = GroupHeader::verify(journal.log(), &data[*at..]) else {
+                self.stage = Stage::Damaged;
+                return;
+            };
+            for record in records(bytes).flatten().filter(|record| lives(store, record)) {
+                journal.append(&record);
+                self.survivors += 1;
+            }
+            *at += header.disk_bytes();
+        }
+        journal.append(&Record::Retired { segment: victim.segment });
+        self.stage = Stage::Retiring { victim: *victim, group: journal.gathering() };
+    }
+}
+
+/// Whether cleaning is due: few frames are free, and a good part of the others is not needed. With less it
+/// would move everything again and again.
+fn is_due(frames: &Frames, needed_bytes: u64) -> bool {
+    let is_low = frames.free() <= SURVIVORS_RESERVE + 1 || frames.free() * FREE_SHARE_WANTED < frames.most();
+    let garbage = frames.live_bytes().saturating_sub(needed_bytes);
+    is_low && !frames.can_grow() && garbage * GARBAGE_SHARE_WANTED >= frames.live_bytes()
+}
+
+/// Whether a record is needed.
+fn lives(store: &Store, record: &Record<'_>) -> bool {
+    let Record::Put { table, version, key, .. } = *record else { return false };
+    let Ok(name) = Name::new(TableId(table), key) else { return false };
+    matches!(store.get(name), Ok(Some(object)) if object.version() == version)
+}

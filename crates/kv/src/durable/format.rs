@@ -1,0 +1,308 @@
+//! What lies on the disk, byte by byte as `docs/protocol/log.md` shows it.
+//!
+//! Two superblocks, then frames of [`FRAME_BYTES`]. A frame holds a segment: groups of records, each on
+//! blocks of its own, so that no block is ever written twice while it is needed. The header of a group is its
+//! certificate: which segment and epoch it is of, where in the segment it lies, and the CRC32C of everything
+//! in the segment up to its end. The first group of a segment is its digest: which segments there are besides
+//! it and how they end, and which tables.
+
+use farcall_disk::{BLOCK_BYTES, Blocks};
+
+use crate::wire::{Fields, Malformed};
+use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// The version of all this.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Where the superblocks are.
+pub const SUPERBLOCKS_AT: [u64; 2] = [0, 64 << 10];
+
+/// Where the first frame is.
+pub const FRAMES_AT: u64 = 1 << 20;
+
+/// Bytes of a frame.
+pub const FRAME_BYTES: usize = 4 << 20;
+
+/// Bytes of the header of a group, before its records.
+pub const GROUP_HEADER_BYTES: usize = 64;
+
+/// Bytes of a put without key and value.
+const PUT_HEADER_BYTES: usize = 25;
+
+const SUPERBLOCK_MAGIC: [u8; 8] = *b"farcalkv";
+const GROUP_MAGIC: [u8; 4] = *b"fcGR";
+
+/// Where a frame begins.
+pub fn frame_at(frame: u32) -> u64 {
+    FRAMES_AT + u64::from(frame) * FRAME_BYTES as u64
+}
+
+/// What a log is and where its head was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The shard, and how many there are: which objects belong here.
+    pub shard: u32,
+    pub shards: u32,
+    /// The frame of the head.
+    pub head_frame: u32,
+    /// Random, drawn when the log was created: what another log left on this disk is not this one's.
+    pub log: u64,
+    /// How often the log was opened.
+    pub epoch: u64,
+    /// How often superblocks were written: the higher one counts.
+    pub generation: u64,
+    /// The head when this was written; no segment before it is the head any more.
+    pub head: u64,
+}
+
+/// Why a block is no superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSuperblock {
+    /// All of it is zero: nothing was written yet.
+    Blank,
+    /// Of a format that this program does not understand.
+    Version(u32),
+    /// Damaged, or something else.
+    Damaged,
+}
+
+impl Superblock {
+    /// The block.
+    pub fn encode(&self) -> Blocks {
+        let mut block = Blocks::new();
+        block.extend_from_slice(&SUPERBLOCK_MAGIC);
+        for number in [FORMAT_VERSION, self.shard, self.shards, self.head_frame] {
+            block.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [self.log, self.epoch, self.generation, self.head] {
+            block.extend_from_slice(&number.to_le_bytes());
+        }
+        block.extend_from_slice(&0_u32.to_le_bytes());
+        let crc = crc32c::crc32c(&block);
+        block.extend_from_slice(&crc.to_le_bytes());
+        block.pad();
+        block
+    }
+
+    /// Reads it from a block.
+    pub fn decode(block: &[u8]) -> Result<Self, NoSuperblock> {
+        if block.iter().all(|&byte| byte == 0) {
+            return Err(NoSuperblock::Blank);
+        }
+        let magic = block.strip_prefix(&SUPERBLOCK_MAGIC);
+        let mut fields = Fields(magic.ok_or(NoSuperblock::Damaged)?);
+        let damaged = |Malformed| NoSuperblock::Damaged;
+        match fields.u32().map_err(damaged)? {
+            FORMAT_VERSION => {}
+            version => return Err(NoSuperblock::Version(version)),
+        }
+        let mut u32 = || fields.u32().map_err(damaged);
+        let (shard, shards, head_frame) = (u32()?, u32()?, u32()?);
+        let mut u64 = || fields.u64().map_err(damaged);
+        let (log, epoch, generation, head) = (u64()?, u64()?, u64()?, u64()?);
+        let (_, crc) = (fields.u32().map_err(damaged)?, fields.u32().map_err(damaged)?);
+        if crc != crc32c::crc32c(&block[..60]) {
+            return Err(NoSuperblock::Damaged);
+        }
+        Ok(Self { shard, shards, head_frame, log, epoch, generation, head })
+    }
+}
+
+/// The certificate of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupHeader {
+    /// The segment.
+    pub segment: u64,
+    /// The epoch in which it was written.
+    pub epoch: u64,
+    /// Where in the segment the group begins: the length of all groups before it.
+    pub at: u32,
+    /// Bytes of its records.
+    pub bytes: u32,
+    /// The version that the store had given last.
+    pub last_version: u64,
+    /// How many records it has.
+    pub records: u32,
+    /// The CRC32C of the segment up to here, and with this group.
+    pub crc_before: u32,
+    pub crc: u32,
+}
+
+impl GroupHeader {
+    /// Bytes of the group on the disk.
+    pub fn disk_bytes(&self) -> usize {
+        (GROUP_HEADER_BYTES + self.bytes as usize).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Completes a group of this log, whose records lie behind room for the header; sets `bytes` and `crc`.
+    pub fn seal(&mut self, log: u64, group: &mut Blocks) {
+        self.bytes = (group.len() - GROUP_HEADER_BYTES) as u32;
+        group[..4].copy_from_slice(&GROUP_MAGIC);
+        let mut at = 4;
+        let mut put = |bytes: &[u8]| {
+            group[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&self.at.to_le_bytes());
+        [self.segment, self.epoch, log, self.last_version]
+            .iter()
+            .for_each(|number| put(&number.to_le_bytes()));
+        [self.bytes, self.records, self.crc_before, 0, 0]
+            .iter()
+            .for_each(|number| put(&number.to_le_bytes()));
+        self.crc = crc_of(self.crc_before, group);
+        group[CRC_AT..GROUP_HEADER_BYTES].copy_from_slice(&self.crc.to_le_bytes());
+        group.pad();
+    }
+
+    /// The header of a group of a log at the start of `bytes`, which may be damaged, and the log's bytes from
+    /// there on.
+    pub fn parse(log: u64, bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let mut fields = Fields(bytes.strip_prefix(&GROUP_MAGIC)?);
+        let at = fields.u32().ok()?;
+        let (segment, epoch) = (fields.u64().ok()?, fields.u64().ok()?);
+        let (of_log, last_version) = (fields.u64().ok()?, fields.u64().ok()?);
+        let (length, records, crc_before) = (fields.u32().ok()?, fields.u32().ok()?, fields.u32().ok()?);
+        let (_, crc) = (fields.u64().ok()?, fields.u32().ok()?);
+        let header = Self { segment, epoch, at, bytes: length, last_version, records, crc_before, crc };
+        (of_log == log).then_some((header, bytes))
+    }
+
+    /// The group of a log at the start of `bytes`, which verifies by itself, and its records; `None` when
+    /// there is none.
+    pub fn verify(log: u64, bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (header, bytes) = Self::parse(log, bytes)?;
+        let group = bytes.get(..GROUP_HEADER_BYTES.checked_add(header.bytes as usize)?)?;
+        (crc_of(header.crc_before, group) == header.crc).then_some((header, &group[GROUP_HEADER_BYTES..]))
+    }
+}
+
+const CRC_AT: usize = GROUP_HEADER_BYTES - 4;
+
+/// The CRC32C of a group and what lies before it, without that of the group itself.
+fn crc_of(crc_before: u32, group: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc_before, &group[..CRC_AT]), &group[GROUP_HEADER_BYTES..])
+}
+
+/// How a segment ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The segment.
+    pub segment: u64,
+    /// Its frame.
+    pub frame: u32,
+    /// Bytes of its groups.
+    pub bytes: u32,
+    /// Their CRC32C.
+    pub crc: u32,
+}
+
+/// One thing that happened, or holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// An object was written.
+    Put { table: u64, version: u64, key: &'a [u8], value: &'a [u8] },
+    /// An object was deleted, whose last version this was.
+    Tombstone { table: u64, version: u64, key: &'a [u8] },
+    /// There is a table of this name and level.
+    Table { level: u8, name: &'a str },
+    /// A table was dropped, with all objects of this version and lower ones.
+    Drop { table: u64, version: u64 },
+    /// A segment besides this one is needed, and ended so.
+    Segment(Ending),
+    /// A segment is not needed any more.
+    Retired { segment: u64 },
+}
+
+impl<'a> Record<'a> {
+    /// Appends it to a group.
+    pub fn encode(&self, to: &mut Blocks) {
+        let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| to.extend_from_slice(part));
+        match *self {
+            Self::Put { table, version, key, value } => put(&[
+                &[1],
+                &table.to_le_bytes(),
+                &version.to_le_bytes(),
+                &(key.len() as u32).to_le_bytes(),
+                &(value.len() as u32).to_le_bytes(),
+                key,
+                value,
+            ]),
+            Self::Tombstone { table, version, key } => put(&[
+                &[2],
+                &table.to_le_bytes(),
+                &version.to_le_bytes(),
+                &(key.len() as u32).to_le_bytes(),
+                key,
+            ]),
+            Self::Table { level, name } => put(&[&[3, level, name.len() as u8], name.as_bytes()]),
+            Self::Drop { table, version } => put(&[&[4], &table.to_le_bytes(), &version.to_le_bytes()]),
+            Self::Segment(Ending { segment, frame, bytes, crc }) => put(&[
+                &[5],
+                &segment.to_le_bytes(),
+                &frame.to_le_bytes(),
+                &bytes.to_le_bytes(),
+                &crc.to_le_bytes(),
+            ]),
+            Self::Retired { segment } => put(&[&[6], &segment.to_le_bytes()]),
+        }
+    }
+
+    /// Bytes that a put takes.
+    pub const fn put_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+        PUT_HEADER_BYTES + key_bytes + value_bytes
+    }
+
+    /// Takes the next record off.
+    fn next(fields: &mut Fields<'a>) -> Result<Self, Malformed> {
+        let key = |fields: &mut Fields<'a>, bytes: usize| match bytes {
+            1..=KEY_BYTES_MAX => fields.bytes(bytes),
+            _ => Err(Malformed),
+        };
+        match fields.u8()? {
+            1 => {
+                let (table, version) = (fields.u64()?, fields.u64()?);
+                let (key_bytes, value_bytes) = (fields.length()?, fields.length()?);
+                let key = key(fields, key_bytes)?;
+                if value_bytes > VALUE_BYTES_MAX || version == 0 {
+                    return Err(Malformed);
+                }
+                Ok(Self::Put { table, version, key, value: fields.bytes(value_bytes)? })
+            }
+            2 => {
+                let (table, version, key_bytes) = (fields.u64()?, fields.u64()?, fields.length()?);
+                Ok(Self::Tombstone { table, version, key: key(fields, key_bytes)? })
+            }
+            3 => {
+                let (level, bytes) = (fields.u8()?, usize::from(fields.u8()?));
+                if !(1..=TABLE_NAME_BYTES_MAX).contains(&bytes) {
+                    return Err(Malformed);
+                }
+                let name = core::str::from_utf8(fields.bytes(bytes)?).map_err(|_| Malformed)?;
+                Ok(Self::Table { level, name })
+            }
+            4 => Ok(Self::Drop { table: fields.u64()?, version: fields.u64()? }),
+            5 => {
+                let (segment, frame) = (fields.u64()?, fields.u32()?);
+                Ok(Self::Segment(Ending { segment, frame, bytes: fields.u32()?, crc: fields.u32()? }))
+            }
+            6 => Ok(Self::Retired { segment: fields.u64()? }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// The records of a group that verified, up to the first that is none.
+pub fn records(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, Malformed>> {
+    let mut fields = Fields(bytes);
+    core::iter::from_fn(move || {
+        if fields.is_empty() {
+            return None;
+        }
+        let record = Record::next(&mut fields);
+        if record.is_err() {
+            fields = Fields(&[]);
+        }
+        Some(record)
+    })
+}

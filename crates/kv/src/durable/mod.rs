@@ -1,0 +1,443 @@
+//! Durable tables: what their writes survive is written down before they are answered.
+//!
+//! The store in memory is as it always was; beside it lies a log of what happened to the objects of durable
+//! tables. A write is done in memory, recorded in the group that gathers, and answered when that group is
+//! flushed. What was read and is not flushed yet would be lost with the process, so such a read is answered
+//! with the flush as well: nobody ever saw what is not there after a crash.
+
+mod answers;
+mod cleaner;
+mod format;
+mod frames;
+mod journal;
+mod level;
+mod recovery;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use farcall_base::canary::{Rule, leaves_out};
+use farcall_disk::{Disk, DiskError};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+pub use answers::{Held, Parked, Released};
+pub use level::Level;
+pub use recovery::{LogError, Recovered};
+pub use statistics::{BUCKETS, Histogram, LogStatistics};
+
+use self::answers::Answers;
+use self::cleaner::LogCleaner;
+use self::format::Record;
+use self::frames::SURVIVORS_RESERVE;
+use self::journal::{Journal, NotAdmitted, Progress, TableEntry};
+use crate::store::{Condition, IncrementError, Store, WriteError};
+use crate::wire::{Code, WriteResponse};
+use crate::{Name, TableId, Value};
+
+/// The least that a log may take on its disk, in bytes.
+pub const LOG_BYTES_MIN: u64 = 64 << 20;
+
+/// A group that gathers is flushed after this many turns, even if each turn brought another write.
+const GATHERING_TURNS_MAX: u32 = 64;
+
+/// When an answer about a durable table may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// All that it says is flushed.
+    Now,
+    /// The group of this number is flushed.
+    Flushed(u64),
+}
+
+/// A durable table.
+#[derive(Clone, Copy, Debug)]
+struct DurableTable {
+    id: TableId,
+    level: Level,
+}
+
+/// The durable tables of a shard, and their log.
+#[derive(Debug)]
+pub struct Durable {
+    journal: Journal,
+    cleaner: LogCleaner,
+    tables: Vec<DurableTable>,
+    answers: Answers,
+    /// The last version that was recorded, the last with the group that is out, the last that is flushed.
+    /// Versions of other tables lie in between.
+    recorded_version: u64,
+    out_version: u64,
+    flushed_version: u64,
+    /// The last group with a delete.
+    deleted_in: u64,
+    /// Groups up to this one are flushed.
+    flushed: u64,
+    /// Bytes of records of objects that exist.
+    live_bytes: u64,
+    /// Bytes gathered at the last turn, and turns since the group could have been flushed.
+    seen_bytes: usize,
+    turns: u32,
+}
+
+/// What a log says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStatus {
+    /// How often the log was opened.
+    pub epoch: u64,
+    /// Bytes of records of objects that exist.
+    pub live_bytes: u64,
+    /// Frames that hold something, and the most that there may be.
+    pub frames: (u64, u64),
+    /// What it has done.
+    pub statistics: LogStatistics,
+    /// Durable tables, with their levels.
+    pub tables: Vec<(String, Level)>,
+    /// Why nothing is written any more.
+    pub failure: Option<DiskError>,
+}
+
+impl Durable {
+    /// Opens the log on a disk, and puts what it has into the store of this shard.
+    pub fn open(
+        store: &mut Store,
+        disk: Box<dyn Disk>,
+        of: (u32, u32),
+        bytes_max: u64,
+    ) -> Result<(Self, Recovered), LogError> {
+        let replay = |record: &Record<'_>| replay(store, record);
+        let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_log(), replay)?;
+        recovered.objects = store.statistics().objects;
+        store.count_version(recovered.last_version);
+        let tables = journal.tables().iter().filter_map(|entry| {
+            Some(DurableTable { id: TableId::of(&entry.name).ok()?, level: Level::from_wire(entry.level)? })
+        });
+        let tables: Vec<_> = tables.collect();
+        let live_bytes = tables.iter().map(|table| live_bytes_of(store, table.id)).sum();
+        let version = store.last_version();
+        let mut durable = Self {
+            journal,
+            cleaner: LogCleaner::default(),
+            tables,
+            answers: Answers::default(),
+            recorded_version: version,
+            out_version: version,
+            flushed_version: version,
+            deleted_in: 0,
+            flushed: 0,
+            live_bytes,
+            seen_bytes: 0,
+            turns: 0,
+        };
+        durable.make_room(store)?;
+        Ok((durable, recovered))
+    }
+
+    /// Cleans until there is a frame that the next life can begin with, however short this one is.
+    fn make_room(&mut self, store: &mut Store) -> Result<(), LogError> {
+        let segments = self.journal.frames().live().len() as u64;
+        let lacks_frames =
+            |journal: &Journal| journal.frames().free() <= SURVIVORS_RESERVE && !journal.frames().can_grow();
+        let is_cleaning = |this: &Self| this.cleaner.has_work(&this.journal, this.live_bytes);
+        while lacks_frames(&self.journal) && is_cleaning(self) && self.cleaner.done().0 < segments {
+            self.turn(store);
+            if self.journal.is_working() {
+                let progress = self.journal.wait().ok_or(LogError::Disk(recovery::NO_ANSWER))?;
+                self.progressed(progress);
+            }
+            if let Some(error) = self.journal.failure() {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of a table.
+    #[inline]
+    pub fn level_of(&self, table: TableId) -> Level {
+        let table = self.tables.iter().find(|durable| durable.id == table);
+        table.map_or(Level::Memory, |durable| durable.level)
+    }
+
+    /// Makes a table of the store durable, which is empty or was recovered.
+    pub fn add_table(&mut self, name: &str, id: TableId, level: Level) {
+        if self.level_of(id) == Level::Memory {
+            self.tables.push(DurableTable { id, level });
+            self.journal.add_table(TableEntry { name: name.to_owned(), level: level.to_wire() });
+        }
+    }
+
+    /// A durable table was dropped.
+    pub fn drop_table(&mut self, store: &Store, name: &str, id: TableId) -> When {
+        self.tables.retain(|table| table.id != id);
+        self.journal.drop_table(name, (id.0, store.last_version()));
+        self.live_bytes = self.tables.iter().map(|table| live_bytes_of(store, table.id)).sum();
+        self.deleted_in = self.journal.gathering();
+        When::Flushed(self.deleted_in)
+    }
+
+    /// Writes an object of a durable table, and records it.
+    pub fn put(
+        &mut self,
+        store: &mut Store,
+        name: Name<'_>,
+        value: Value<'_>,
+        condition: Condition,
+    ) -> Result<(WriteResponse, When), Code> {
+        let record_bytes = Record::put_bytes(name.key().len(), value.as_bytes().len());
+        self.admit(record_bytes, record_bytes)?;
+        let old_bytes = object_bytes(store, name);
+        match store.put(name, value, condition) {
+            Ok(version) => {
+                self.record_put(name, version, value.as_bytes(), old_bytes);
+                Ok((self.written(name.table(), version), When::Flushed(self.journal.gathering())))
+            }
+            Err(error) => self.not_written(error),
+        }
+    }
+
+    /// Deletes an object of a durable table, and records it.
+    pub fn delete(
+        &mut self,
+        store: &mut Store,
+        name: Name<'_>,
+        condition: Condition,
+    ) -> Result<(WriteResponse, When), Code> {
+        self.admit(Record::put_bytes(name.key().len(), 0), 0)?;
+        let old_bytes = object_bytes(store, name);
+        match store.delete(name, condition) {
+            Ok(Some(version)) => {
+                self.live_bytes = self.live_bytes.saturating_sub(old_bytes);
+                if !leaves_out(Rule::Tombstones) {
+                    let (table, key) = (name.table().0, name.key());
+                    self.journal.append(&Record::Tombstone { table, version, key });
+                }
+                self.deleted_in = self.journal.gathering();
+                Ok((self.written(name.table(), version), When::Flushed(self.deleted_in)))
+            }
+            Ok(None) => Ok((self.written(name.table(), 0), self.when(0))),
+            Err(error) => self.not_written(error),
+        }
+    }
+
+    /// Adds to a number of a durable table, and records the sum.
+    pub fn increment(
+        &mut self,
+        store: &mut Store,
+        name: Name<'_>,
+        amount: i64,
+    ) -> Result<((u64, i64), When), Code> {
+        /// The longest number has a sign and 19 digits.
+        const DIGITS_MAX: usize = 20;
+        let record_bytes = Record::put_bytes(name.key().len(), DIGITS_MAX);
+        self.admit(record_bytes, record_bytes)?;
+        let old_bytes = object_bytes(store, name);
+        let (version, sum) =
+            store.increment(name, amount).map_err(|error: IncrementError| Code::from(error))?;
+        self.record_put(name, version, sum.to_string().as_bytes(), old_bytes);
+        Ok(((version, sum), When::Flushed(self.journal.gathering())))
+    }
+
+    fn record_put(&mut self, name: Name<'_>, version: u64, value: &[u8], old_bytes: u64) {
+        let (table, key) = (name.table().0, name.key());
+        self.journal.append(&Record::Put { table, version, key, value });
+        self.recorded_version = version;
+        self.live_bytes += Record::put_bytes(key.len(), value.len()) as u64;
+        self.live_bytes = self.live_bytes.saturating_sub(old_bytes);
+    }
+
+    fn written(&self, table: TableId, version: u64) -> WriteResponse {
+        WriteResponse { code: Code::Done, version, level: self.level_of(table) }
+    }
+
+    /// The answer to a write that the store refused.
+    fn not_written(&self, error: WriteError) -> Result<(WriteResponse, When), Code> {
+        match error {
+            WriteError::WrongVersion { version } => {
+                let response = WriteResponse { code: Code::WrongVersion, version, level: Level::Memory };
+                Ok((response, self.when(version)))
+            }
+            error => Err(error.into()),
+        }
+    }
+
+    /// Whether a write may be recorded, which adds this many bytes to what lives.
+    fn admit(&self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
+        self.journal.admits(record_bytes).map_err(|not_admitted| match not_admitted {
+            NotAdmitted::Busy => Code::Busy,
+            NotAdmitted::Full => Code::LogFull,
+            NotAdmitted::Failed => Code::DiskFailed,
+        })?;
+        // Half of the log may live: the cleaner then frees more than it appends.
+        let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
+        if self.live_bytes + new_bytes as u64 > most { Err(Code::LogFull) } else { Ok(()) }
+    }
+
+    /// When an answer may be given that tells a version of a durable table, 0 for an object that does not
+    /// exist.
+    #[inline]
+    pub fn when(&self, version: u64) -> When {
+        match version {
+            0 if self.deleted_in > self.flushed => When::Flushed(self.deleted_in),
+            0 => When::Now,
+            version if version <= self.flushed_version => When::Now,
+            version if version <= self.out_version => When::Flushed(self.journal.gathering() - 1),
+            _ => When::Flushed(self.journal.gathering()),
+        }
+    }
+
+    /// When an answer may be given that tells many objects.
+    pub fn when_all(&self) -> When {
+        let deleted = self.deleted_in.max(self.flushed);
+        match self.when(self.recorded_version) {
+            When::Now if deleted == self.flushed => When::Now,
+            When::Now => When::Flushed(deleted),
+            When::Flushed(group) => When::Flushed(group.max(deleted)),
+        }
+    }
+
+    /// Holds an answer until a group is flushed.
+    pub fn hold(&mut self, group: u64, to: Parked, answer: Held) {
+        self.answers.hold(group, to, answer);
+    }
+
+    /// The next answer that may be given, and where to.
+    #[inline]
+    pub fn release(&mut self) -> Option<Released> {
+        self.answers.release()
+    }
+
+    /// Whether something is not flushed yet, or being cleaned.
+    pub fn is_busy(&self) -> bool {
+        self.journal.is_flushing() || self.journal.gathered_bytes() > 0
+    }
+
+    /// Why nothing is written any more.
+    pub fn failure(&self) -> Option<DiskError> {
+        self.journal.failure()
+    }
+
+    /// A turn: looks at what the disk has done, and flushes what was gathered once a turn brings no more of
+    /// it. Answers to earlier writes bring the next ones: a group that is flushed too early leaves them to
+    /// the one after it. Says whether something happened.
+    #[inline]
+    pub fn turn(&mut self, store: &mut Store) -> bool {
+        let progress = self.journal.poll();
+        let progressed = progress.is_some();
+        if let Some(progress) = progress {
+            self.progressed(progress);
+        }
+        if self.journal.is_flushing() {
+            self.turns = 0;
+            return progressed;
+        }
+        self.cleaner.turn(&mut self.journal, store, self.live_bytes);
+        let bytes = self.journal.gathered_bytes();
+        if bytes > 0 {
+            self.turns += 1;
+            if bytes == self.seen_bytes || self.turns >= GATHERING_TURNS_MAX {
+                self.commit(store);
+            }
+        }
+        self.seen_bytes = self.journal.gathered_bytes();
+        progressed
+    }
+
+    /// Flushes what was gathered, unless a group is out.
+    pub fn commit(&mut self, store: &Store) {
+        if self.journal.commit(store.last_version()) {
+            self.out_version = self.recorded_version;
+            self.turns = 0;
+        }
+    }
+
+    fn progressed(&mut self, progress: Progress) {
+        match progress {
+            Progress::Flushed(group) => {
+                self.flushed = group;
+                self.flushed_version = self.out_version;
+                self.cleaner.flushed(&mut self.journal, group);
+                self.answers.flushed(group);
+            }
+            Progress::Failed(_) => self.answers.failed(),
+            Progress::Read(blocks) => self.cleaner.read(blocks),
+        }
+    }
+
+    /// What it says of itself.
+    pub fn status(&self) -> LogStatus {
+        let frames = self.journal.frames();
+        let name = |entry: &TableEntry| Some((entry.name.clone(), Level::from_wire(entry.level)?));
+        let mut statistics = *self.journal.statistics();
+        (statistics.cleaned, statistics.survivors) = self.cleaner.done();
+        LogStatus {
+            epoch: self.journal.epoch(),
+            live_bytes: self.live_bytes,
+            frames: (frames.used() as u64, frames.most() as u64),
+            statistics,
+            tables: self.journal.tables().iter().filter_map(name).collect(),
+            failure: self.journal.failure(),
+        }
+    }
+}
+
+/// A number that no other log has.
+fn fresh_log() -> u64 {
+    let mut bytes = [0; 8];
+    while getrandom(&mut bytes, GetRandomFlags::empty()) != Ok(bytes.len()) {}
+    u64::from_ne_bytes(bytes)
+}
+
+/// Does again what a record says.
+fn replay(store: &mut Store, record: &Record<'_>) -> Result<(), LogError> {
+    // A log that verifies was written by a store; what breaks a limit is damage all the same.
+    // Objects of a table that is dropped further on need no place.
+    let fits = |outcome| match outcome {
+        Ok(()) | Err(WriteError::UnknownTable) => Ok(()),
+        Err(_) => Err(LogError::TooLarge),
+    };
+    match *record {
+        Record::Put { table, version, key, value } => {
+            let (Ok(name), Ok(value)) = (Name::new(TableId(table), key), Value::new(value)) else {
+                return Ok(());
+            };
+            fits(store.restore(name, value, version))
+        }
+        Record::Tombstone { table, version, key } => {
+            let Ok(name) = Name::new(TableId(table), key) else { return Ok(()) };
+            store.bury(name, version);
+            Ok(())
+        }
+        Record::Table { name, .. } => store.create_table(name).map(drop).map_err(|_| LogError::TooLarge),
+        Record::Drop { table, version } => {
+            store.drop_numbered(TableId(table));
+            store.count_version(version);
+            Ok(())
+        }
+        Record::Segment(_) | Record::Retired { .. } => Ok(()),
+    }
+}
+
+/// Bytes of the record of an object, 0 when there is none.
+fn object_bytes(store: &Store, name: Name<'_>) -> u64 {
+    let found = store.get(name).ok().flatten();
+    found.map_or(0, |object| Record::put_bytes(object.key().len(), object.value_bytes()) as u64)
+}
+
+/// Bytes of the records of all objects of a table.
+fn live_bytes_of(store: &Store, table: TableId) -> u64 {
+    use crate::store::{PageLimits, ScanFrom, ScanNext};
+    let (mut bytes, mut hash, mut after) = (0, 0, Vec::new());
+    loop {
+        let from = if after.is_empty() { ScanFrom::Hash(hash) } else { ScanFrom::After(&after) };
+        let mut last = Vec::new();
+        let next = store.scan(table, from, PageLimits { bytes: 64 << 10, looks: 1024 }, |object| {
+            bytes += Record::put_bytes(object.key().len(), object.value_bytes()) as u64;
+            last = object.key().to_vec();
+        });
+        match next {
+            Ok(ScanNext::Hash(next)) => (hash, after) = (next, Vec::new()),
+            Ok(ScanNext::AfterLast) => after = last,
+            Ok(ScanNext::End) | Err(_) => return bytes,
+        }
+    }
+}

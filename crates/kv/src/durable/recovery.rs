@@ -1,0 +1,364 @@
+//! Recovery: what a log has, after whatever ended its process.
+//!
+//! The head is the newest segment whose digest verifies, and none older than the superblocks say. The
+//! segments that the digest names must verify to the end that it names; of the head the prefix that verifies
+//! counts. What lies behind it was never acknowledged: a group is begun when the one before it is flushed. If
+//! a later group verifies nevertheless, an acknowledged one is damaged, and the log is refused rather than
+//! shortened.
+
+use std::collections::VecDeque;
+
+use farcall_base::canary::{Rule, leaves_out};
+use farcall_disk::{BLOCK_BYTES, Blocks, Disk, DiskError, Job};
+
+use super::format::{
+    Ending, FORMAT_VERSION, FRAME_BYTES, FRAMES_AT, GroupHeader, NoSuperblock, Record, SUPERBLOCKS_AT,
+    Superblock, frame_at, records,
+};
+use super::frames::Frames;
+use super::journal::{Found, Journal, Progress, TableEntry};
+
+/// Frames of a new log.
+const FRAMES_AT_FIRST: usize = 4;
+
+/// What a disk that has lost its power says: an error of the device.
+pub const NO_ANSWER: DiskError = DiskError::Failed { code: 5 };
+
+/// Why a log was not opened. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// Look into the system's log; free some space.
+    #[error("the log cannot be read or written: {0}")]
+    Disk(#[from] DiskError),
+    /// Use the farcall that wrote it, or a newer one.
+    #[error(
+        "the log has format version {version}, and this farcall understands version {FORMAT_VERSION} only"
+    )]
+    Version {
+        /// Its version.
+        version: u32,
+    },
+    /// Give another directory; the file is not overwritten.
+    #[error("the file is no log of farcall, or both of its superblocks are damaged; nothing was changed")]
+    NotALog,
+    /// Give each shard its own log, and as many shards as there were.
+    #[error("the log is that of shard {shard} of {shards}, and this is shard {own} of {own_shards}")]
+    OtherShard {
+        /// The log's shard.
+        shard: u32,
+        /// How many there were.
+        shards: u32,
+        /// This shard.
+        own: u32,
+        /// How many there are.
+        own_shards: u32,
+    },
+    /// Restore a copy of the file: what is damaged was acknowledged.
+    #[error(
+        "acknowledged writes are damaged: segment {segment} does not verify at byte {at} of the file, and more \
+         was written after that; nothing was changed"
+    )]
+    Damaged {
+        /// The segment.
+        segment: u64,
+        /// Where in the file the first group that does not verify begins.
+        at: u64,
+    },
+    /// Give the store more memory.
+    #[error("the objects of the log do not fit into the store's memory")]
+    TooLarge,
+}
+
+/// What became of the log's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of segments that were read.
+    pub bytes: u64,
+    /// Bytes behind the last whole group: a write that was in flight when the process ended.
+    pub torn_bytes: u64,
+    /// How often the log was opened.
+    pub epoch: u64,
+    /// The highest version that was given by then.
+    pub last_version: u64,
+}
+
+/// Opens the log on a disk, a new one on an empty disk; calls `visit` with its records, in the order in which
+/// they were appended. The log may become `bytes_max` long.
+pub fn open(
+    mut disk: Box<dyn Disk>,
+    (shard, shards): (u32, u32),
+    bytes_max: u64,
+    fresh_log: u64,
+    mut visit: impl FnMut(&Record<'_>) -> Result<(), LogError>,
+) -> Result<(Journal, Recovered), LogError> {
+    let mut recovered = Recovered::default();
+    let found = match superblock(&mut *disk)? {
+        None => create(&mut *disk, (shard, shards), bytes_max, fresh_log)?,
+        Some(superblock) => {
+            if (superblock.shard, superblock.shards) != (shard, shards) {
+                let (own, own_shards) = (shard, shards);
+                let Superblock { shard, shards, .. } = superblock;
+                return Err(LogError::OtherShard { shard, shards, own, own_shards });
+            }
+            recover(&mut *disk, superblock, bytes_max, &mut recovered, &mut visit)?
+        }
+    };
+    recovered.last_version = found.last_version;
+    let mut journal = Journal::new(disk, found);
+    recovered.epoch = journal.epoch();
+    open_head(&mut journal)?;
+    Ok((journal, recovered))
+}
+
+/// Opens the first segment of an epoch.
+fn open_head(journal: &mut Journal) -> Result<(), LogError> {
+    journal.open_segment();
+    match journal.wait() {
+        Some(Progress::Failed(error)) => Err(error.into()),
+        _ if journal.has_head() => Ok(()),
+        _ => Err(LogError::Disk(NO_ANSWER)),
+    }
+}
+
+/// Reads blocks.
+fn read(disk: &mut dyn Disk, at: u64, bytes: usize) -> Result<Blocks, LogError> {
+    carry_out(disk, Job::Read { at, blocks: Blocks::zeroed(bytes) })
+}
+
+fn carry_out(disk: &mut dyn Disk, job: Job) -> Result<Blocks, LogError> {
+    disk.begin(job);
+    let done = disk.wait().ok_or(LogError::Disk(NO_ANSWER))?;
+    done.outcome?;
+    Ok(done.blocks)
+}
+
+/// The superblock that counts; `None` on a disk on which there is no log yet.
+fn superblock(disk: &mut dyn Disk) -> Result<Option<Superblock>, LogError> {
+    if disk.bytes() < FRAMES_AT {
+        return if disk.bytes() == 0 { Ok(None) } else { blank_or_refused(disk) };
+    }
+    let mut found: Option<Superblock> = None;
+    let mut blank = true;
+    for at in SUPERBLOCKS_AT {
+        match Superblock::decode(&read(disk, at, BLOCK_BYTES)?) {
+            Ok(superblock) if found.is_none_or(|other| other.generation < superblock.generation) => {
+                found = Some(superblock);
+            }
+            Ok(_) | Err(NoSuperblock::Blank) => continue,
+            Err(NoSuperblock::Version(version)) => return Err(LogError::Version { version }),
+            Err(NoSuperblock::Damaged) => {}
+        }
+        blank = false;
+    }
+    match found {
+        Some(superblock) => Ok(Some(superblock)),
+        // The first superblock was being written when the process ended; or both are damaged. What was
+        // acknowledged lies in frames, and there the first segment is flushed before it has a superblock.
+        None if blank => blank_or_refused(disk),
+        None => Err(LogError::NotALog),
+    }
+}
+
+/// A file without superblock is a log that was being created if all of it is blank, but for the first
+/// segment.
+fn blank_or_refused(disk: &mut dyn Disk) -> Result<Option<Superblock>, LogError> {
+    let bytes = disk.bytes().min(FRAMES_AT);
+    let is_blank = read(disk, 0, bytes as usize)?.iter().all(|&byte| byte == 0);
+    if is_blank && disk.bytes() <= frame_at(FRAMES_AT_FIRST as u32) {
+        Ok(None)
+    } else {
+        Err(LogError::NotALog)
+    }
+}
+
+/// Makes a new log ready.
+fn create(
+    disk: &mut dyn Disk,
+    (shard, shards): (u32, u32),
+    bytes_max: u64,
+    log: u64,
+) -> Result<Found, LogError> {
+    let wanted = frame_at(FRAMES_AT_FIRST as u32);
+    if disk.bytes() < wanted {
+        let bytes = wanted - disk.bytes();
+        carry_out(disk, Job::Extend { bytes })?;
+    }
+    let superblock = Superblock { shard, shards, head_frame: 0, log, epoch: 0, generation: 0, head: 0 };
+    let frames = Frames::new(disk.bytes(), bytes_max, VecDeque::new(), None);
+    Ok(Found {
+        superblock,
+        frames,
+        head: None,
+        has_records: false,
+        next_segment: 1,
+        last_version: 0,
+        tables: Vec::new(),
+    })
+}
+
+/// The head, and what its digest says.
+struct Head {
+    ending: Ending,
+    epoch: u64,
+    frame: Blocks,
+}
+
+fn recover(
+    disk: &mut dyn Disk,
+    superblock: Superblock,
+    bytes_max: u64,
+    recovered: &mut Recovered,
+    visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
+) -> Result<Found, LogError> {
+    let log = superblock.log;
+    let Head { ending: head, epoch, frame } = find_head(disk, &superblock)?;
+    let mut live: Vec<Ending> = Vec::new();
+    let mut retired = Vec::new();
+    let mut state = State { last_version: 0, tables: Vec::new() };
+    // The head is looked at first: which segments count is said there, at its start and further on.
+    let prefix = verified(log, head.segment, &frame);
+    for record in groups(log, &frame[..prefix.bytes as usize]).flat_map(|(_, bytes)| records(bytes).flatten())
+    {
+        match record {
+            Record::Segment(ending) => live.push(ending),
+            Record::Retired { segment } => retired.push(segment),
+            _ => {}
+        }
+    }
+    if has_later_group(log, head.segment, &frame[prefix.bytes as usize..]) {
+        let at = frame_at(head.frame) + u64::from(prefix.bytes);
+        return Err(LogError::Damaged { segment: head.segment, at });
+    }
+    recovered.torn_bytes = torn_bytes(&frame[prefix.bytes as usize..], log, head.segment);
+    live.retain(|ending| !retired.contains(&ending.segment));
+    live.sort_unstable_by_key(|ending| ending.segment);
+    for ending in &live {
+        let bytes = (ending.bytes as usize).min(FRAME_BYTES);
+        let segment = read(disk, frame_at(ending.frame), bytes)?;
+        let prefix = verified(log, ending.segment, &segment);
+        if (prefix.bytes, prefix.crc) != (ending.bytes, ending.crc) && !leaves_out(Rule::Digests) {
+            let at = frame_at(ending.frame) + u64::from(prefix.bytes);
+            return Err(LogError::Damaged { segment: ending.segment, at });
+        }
+        recovered.bytes += bytes as u64;
+        state.replay(log, &segment[..prefix.bytes as usize], visit)?;
+    }
+    recovered.bytes += u64::from(prefix.bytes);
+    state.replay(log, &frame[..prefix.bytes as usize], visit)?;
+    let frames = Frames::new(disk.bytes(), bytes_max, live.into(), Some(head.frame));
+    let superblock = Superblock { epoch: superblock.epoch.max(epoch), ..superblock };
+    let has_records = groups(log, &frame[..prefix.bytes as usize]).nth(1).is_some();
+    let head = Some(Ending { bytes: prefix.bytes, crc: prefix.crc, ..head });
+    let State { last_version, tables } = state;
+    let next_segment = head.map_or(0, |head| head.segment) + 1;
+    Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables })
+}
+
+/// What holds at the end of a replay.
+struct State {
+    last_version: u64,
+    tables: Vec<TableEntry>,
+}
+
+impl State {
+    fn replay(
+        &mut self,
+        log: u64,
+        segment: &[u8],
+        visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        for (header, bytes) in groups(log, segment) {
+            self.last_version = self.last_version.max(header.last_version);
+            // A digest names the tables that there are: others were dropped before.
+            if header.at == 0 {
+                self.tables.clear();
+            }
+            for record in records(bytes) {
+                let damaged = LogError::Damaged { segment: header.segment, at: u64::from(header.at) };
+                let record = record.map_err(|_| damaged)?;
+                match record {
+                    Record::Table { level, name } if self.tables.iter().all(|table| table.name != name) => {
+                        self.tables.push(TableEntry { name: name.to_owned(), level });
+                    }
+                    Record::Drop { table, .. } => self.tables.retain(|entry| entry.id() != table),
+                    _ => {}
+                }
+                visit(&record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the newest segment whose digest verifies.
+fn find_head(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Head, LogError> {
+    let frames = disk.bytes().saturating_sub(FRAMES_AT) / FRAME_BYTES as u64;
+    let mut candidates = Vec::new();
+    for frame in 0..frames as u32 {
+        let block = read(disk, frame_at(frame), BLOCK_BYTES)?;
+        if let Some(segment) = segment_named(superblock.log, &block)
+            && segment >= superblock.head
+        {
+            candidates.push((segment, frame));
+        }
+    }
+    candidates.sort_unstable();
+    for (segment, frame) in candidates.into_iter().rev() {
+        let blocks = read(disk, frame_at(frame), FRAME_BYTES)?;
+        if let Some((header, _)) = GroupHeader::verify(superblock.log, &blocks)
+            && header.segment == segment
+        {
+            let ending = Ending { segment, frame, bytes: 0, crc: 0 };
+            return Ok(Head { ending, epoch: header.epoch, frame: blocks });
+        }
+        // One that was being opened has a digest that is torn, and nothing behind it.
+        if has_later_group(superblock.log, segment, &blocks) {
+            return Err(LogError::Damaged { segment, at: frame_at(frame) });
+        }
+    }
+    Err(LogError::Damaged { segment: superblock.head, at: frame_at(superblock.head_frame) })
+}
+
+/// Which segment a block says that it begins, verified or not.
+fn segment_named(log: u64, block: &[u8]) -> Option<u64> {
+    let (header, _) = GroupHeader::parse(log, block)?;
+    (header.at == 0).then_some(header.segment)
+}
+
+/// The groups of a segment that verify, one after the other.
+fn groups(log: u64, mut segment: &[u8]) -> impl Iterator<Item = (GroupHeader, &[u8])> {
+    core::iter::from_fn(move || {
+        let (header, records) = GroupHeader::verify(log, segment)?;
+        segment = segment.get(header.disk_bytes()..).unwrap_or(&[]);
+        Some((header, records))
+    })
+}
+
+/// The prefix of a segment that verifies.
+fn verified(log: u64, segment: u64, bytes: &[u8]) -> Ending {
+    let mut ending = Ending { segment, frame: 0, bytes: 0, crc: 0 };
+    for (header, _) in groups(log, bytes) {
+        if (header.segment, header.at, header.crc_before) != (segment, ending.bytes, ending.crc) {
+            break;
+        }
+        ending.bytes += header.disk_bytes() as u32;
+        ending.crc = header.crc;
+    }
+    ending
+}
+
+/// Whether a group of the segment verifies by itself anywhere behind the first block.
+fn has_later_group(log: u64, segment: u64, bytes: &[u8]) -> bool {
+    let starts = (BLOCK_BYTES..bytes.len()).step_by(BLOCK_BYTES);
+    starts
+        .filter_map(|at| GroupHeader::verify(log, &bytes[at..]))
+        .any(|(header, _)| header.segment == segment)
+}
+
+/// Bytes of a group that was in flight.
+fn torn_bytes(rest: &[u8], log: u64, segment: u64) -> u64 {
+    let header = GroupHeader::parse(log, rest).filter(|(header, _)| header.segment == segment);
+    header.map_or(0, |(header, _)| header.disk_bytes() as u64)
+}

@@ -1,0 +1,242 @@
+//! The format byte by byte, and what recovery makes of bytes that no log has.
+
+use std::collections::BTreeMap;
+
+use farcall_base::{Random, SipKey};
+use farcall_disk::testing::{Faults, SimulatedDisk};
+use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
+
+use super::format::{Ending, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock};
+use super::*;
+use crate::store::MEMORY_BYTES_MIN;
+
+const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
+
+const SUPERBLOCK: Superblock = Superblock {
+    shard: 1,
+    shards: 2,
+    head_frame: 3,
+    log: 0x0123_4567_89ab_cdef,
+    epoch: 4,
+    generation: 5,
+    head: 6,
+};
+
+const RECORDS: [(&str, Record<'static>); 6] = [
+    ("put", Record::Put { table: 7, version: 8, key: b"k", value: b"value" }),
+    ("tombstone", Record::Tombstone { table: 7, version: 8, key: b"k" }),
+    ("table", Record::Table { level: 1, name: "orders" }),
+    ("drop", Record::Drop { table: 7, version: 8 }),
+    ("segment", Record::Segment(Ending { segment: 5, frame: 2, bytes: 8192, crc: 0xfeed })),
+    ("retired", Record::Retired { segment: 4 }),
+];
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn encoded(record: &Record<'_>) -> Blocks {
+    let mut bytes = Blocks::new();
+    record.encode(&mut bytes);
+    bytes
+}
+
+fn group() -> (GroupHeader, Blocks) {
+    let mut header = GroupHeader {
+        segment: 6,
+        epoch: 4,
+        at: 4096,
+        bytes: 0,
+        last_version: 8,
+        records: 1,
+        crc_before: 9,
+        crc: 0,
+    };
+    let mut blocks = Blocks::zeroed(GROUP_HEADER_BYTES);
+    RECORDS[1].1.encode(&mut blocks);
+    header.seal(SUPERBLOCK.log, &mut blocks);
+    (header, blocks)
+}
+
+#[test]
+fn a_log_has_the_documented_bytes() {
+    let block =
+        DOCUMENT.split("```golden\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let documented: BTreeMap<_, _> = block.lines().filter_map(|line| line.split_once(": ")).collect();
+    let (header, blocks) = group();
+    let mut written: BTreeMap<_, _> =
+        RECORDS.iter().map(|(name, record)| (*name, hex(&encoded(record)))).collect();
+    written.insert("superblock", hex(&SUPERBLOCK.encode()[..64]));
+    written.insert("group", hex(&blocks[..GROUP_HEADER_BYTES + header.bytes as usize]));
+    for (name, bytes) in &written {
+        println!("{name}: {bytes}");
+    }
+    assert_eq!(written.len(), documented.len());
+    for (name, bytes) in &written {
+        assert_eq!(documented.get(name), Some(&bytes.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_damage_is_noticed() {
+    assert_eq!(Superblock::decode(&SUPERBLOCK.encode()), Ok(SUPERBLOCK));
+    assert_eq!(Superblock::decode(&Blocks::zeroed(BLOCK_BYTES)), Err(NoSuperblock::Blank));
+    let mut newer = SUPERBLOCK.encode();
+    newer[8] = 9;
+    assert_eq!(Superblock::decode(&newer), Err(NoSuperblock::Version(9)));
+    for (name, record) in RECORDS {
+        let bytes = encoded(&record);
+        assert_eq!(format::records(&bytes).collect::<Vec<_>>(), [Ok(record)], "{name}");
+        let cut = &bytes[..bytes.len() - 1];
+        assert!(format::records(cut).any(|record| record.is_err()), "{name}");
+    }
+    let (header, blocks) = group();
+    let found = GroupHeader::verify(SUPERBLOCK.log, &blocks).expect("it verifies");
+    assert_eq!(found, (header, &*encoded(&RECORDS[1].1)));
+    assert!(GroupHeader::verify(SUPERBLOCK.log + 1, &blocks).is_none(), "it is of another log");
+    for at in 0..GROUP_HEADER_BYTES + header.bytes as usize {
+        let mut damaged = Blocks::zeroed(blocks.len());
+        damaged.copy_from_slice(&blocks);
+        damaged[at] ^= 1;
+        assert!(GroupHeader::verify(SUPERBLOCK.log, &damaged).is_none(), "byte {at}");
+    }
+}
+
+fn store() -> Store {
+    Store::with_key(4 * MEMORY_BYTES_MIN, SipKey([1, 2])).expect("enough")
+}
+
+/// Most of a log of few frames.
+const LOG_BYTES: u64 = FRAMES_AT + 6 * format::FRAME_BYTES as u64;
+
+fn open(disk: &SimulatedDisk, of: (u32, u32)) -> Result<(Durable, Store), LogError> {
+    let mut store = store();
+    let (durable, _) = Durable::open(&mut store, Box::new(disk.clone()), of, LOG_BYTES)?;
+    Ok((durable, store))
+}
+
+fn name(table: TableId, key: &[u8]) -> Name<'_> {
+    Name::new(table, key).expect("a good key")
+}
+
+/// Turns until everything is flushed.
+fn settle(durable: &mut Durable, store: &mut Store) {
+    while durable.is_busy() && durable.failure().is_none() {
+        durable.turn(store);
+    }
+}
+
+fn with_table(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
+    let (mut durable, mut store) = open(disk, (0, 1)).expect("a log");
+    let table = store.create_table("orders").expect("the first");
+    durable.add_table("orders", table, Level::Flushed);
+    (durable, store, table)
+}
+
+fn write(disk: &mut SimulatedDisk, at: u64, byte: u8) {
+    let mut blocks = Blocks::zeroed(BLOCK_BYTES);
+    blocks.fill(byte);
+    disk.begin(Job::Write { at, blocks, flush: true });
+    disk.wait().expect("it is done");
+}
+
+#[test]
+fn other_logs_and_other_files_are_refused_as_they_are() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    drop(open(&disk, (0, 1)).expect("an empty disk"));
+    let other = open(&disk, (1, 2)).expect_err("it is another shard's");
+    assert_eq!(other, LogError::OtherShard { shard: 0, shards: 1, own: 1, own_shards: 2 });
+    for at in [0, 64 << 10] {
+        write(&mut disk.clone(), at, 7);
+    }
+    let before = disk.platter();
+    assert_eq!(open(&disk, (0, 1)).expect_err("no superblock is whole"), LogError::NotALog);
+    assert!(disk.platter() == before, "nothing was changed");
+}
+
+#[test]
+fn one_superblock_is_enough() {
+    for lost in [0, 64 << 10] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let (mut durable, mut store, table) = with_table(&disk);
+        let value = Value::new(b"value").expect("short");
+        durable.put(&mut store, name(table, b"k"), value, Condition::Always).expect("room");
+        settle(&mut durable, &mut store);
+        drop(durable);
+        drop(open(&disk, (0, 1)).expect("a second epoch"));
+        write(&mut disk.clone(), lost, 7);
+        let (_, store) = open(&disk, (0, 1)).expect("the other superblock");
+        assert!(store.get(name(table, b"k")).expect("its table").is_some(), "superblock at {lost}");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_goes_on_with_reads_and_deletes() {
+    let most = FRAMES_AT + 4 * format::FRAME_BYTES as u64;
+    let disk = SimulatedDisk::new(1, Faults { bytes_max: Some(most), ..Faults::default() });
+    let (mut durable, mut store, table) = with_table(&disk);
+    let long = vec![7; 500_000];
+    let mut keys = 0_u8;
+    let code = loop {
+        let value = Value::new(&long).expect("within the limit");
+        match durable.put(&mut store, name(table, &[keys]), value, Condition::Always) {
+            Ok(_) => keys += 1,
+            Err(Code::Busy) => {}
+            Err(code) => break code,
+        }
+        settle(&mut durable, &mut store);
+    };
+    assert_eq!(code, Code::LogFull);
+    assert!(keys > 10, "half of 16 MiB hold {keys} objects");
+    assert!(store.get(name(table, &[0])).expect("its table").is_some(), "it can be read");
+    for key in 0..keys {
+        durable.delete(&mut store, name(table, &[key]), Condition::Always).expect("deletes need little");
+        settle(&mut durable, &mut store);
+    }
+    // What the deletes made useless is cleaned in the turns that come.
+    let value = Value::new(&long).expect("within the limit");
+    let written = (0..10_000).find_map(|_| {
+        durable.turn(&mut store);
+        durable.put(&mut store, name(table, b"new"), value, Condition::Always).ok()
+    });
+    assert!(written.is_some(), "there is room again: {:?}", durable.status());
+}
+
+#[test]
+fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    settle(&mut durable, &mut store);
+    disk.set_faults(Faults { fails_from: Some(0), ..Faults::default() });
+    let value = Value::new(b"value").expect("short");
+    let (_, when) = durable.put(&mut store, name(table, b"k"), value, Condition::Always).expect("it may");
+    let When::Flushed(group) = when else { panic!("it is not flushed") };
+    durable.hold(group, Parked::Numbered(1), Held::new(b"done"));
+    settle(&mut durable, &mut store);
+    let released = durable.release().expect("nobody waits for ever");
+    assert_eq!(released.answer, Held::Refused(Code::DiskFailed));
+    let next = durable.put(&mut store, name(table, b"l"), value, Condition::Always);
+    assert_eq!(next.expect_err("no more writes"), Code::DiskFailed);
+}
+
+#[test]
+fn recovery_takes_any_bytes() {
+    let mut random = Random::new(u64::from(std::process::id()));
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    for number in 0..20_u8 {
+        let value = Value::new(&[1, 2, 3]).expect("short");
+        durable.put(&mut store, name(table, &[number % 5]), value, Condition::Always).expect("room");
+        settle(&mut durable, &mut store);
+    }
+    drop(durable);
+    for _ in 0..60 {
+        let at = [0, 64 << 10, FRAMES_AT][random.index(3)] + random.below(90_000);
+        disk.flip_bit(at, random.below(8) as u32);
+        // It opens, or says why not.
+        match open(&disk, (0, 1)) {
+            Ok((durable, _)) => drop(durable),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Requests to durable tables: their answers wait for the flush of what they say.
+
+use farcall_disk::Disk;
+
+use super::{Answer, Shard, refused_write};
+use crate::TableId;
+use crate::durable::{Durable, Held, Level, LogError, LogStatus, Recovered, Released, When};
+use crate::store::CreateTableError;
+use crate::wire::{
+    Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, WriteResponse,
+};
+
+impl Shard {
+    /// Opens the log of durable tables on a disk, and brings back what it has. The log may become `bytes_max`
+    /// long.
+    pub fn open_log(&mut self, disk: Box<dyn Disk>, bytes_max: u64) -> Result<Recovered, LogError> {
+        let (durable, recovered) =
+            Durable::open(&mut self.store, disk, (self.shard, self.shards), bytes_max)?;
+        self.durable = Some(Box::new(durable));
+        Ok(recovered)
+    }
+
+    /// Creates a table with a level, unless there is one of that name; gives the level that it has.
+    ///
+    /// # Panics
+    /// When the level needs a log, and none was opened.
+    pub fn create_table_at(&mut self, name: &str, level: Level) -> Result<Level, CreateTableError> {
+        let was_there = self.store.table_names().any(|table| table == name);
+        let table = self.store.create_table(name)?;
+        if level == Level::Memory || was_there {
+            return Ok(self.level_of(table));
+        }
+        self.durable.as_mut().expect("a log was opened").add_table(name, table, level);
+        Ok(level)
+    }
+
+    /// The level of a table.
+    pub fn level_of(&self, table: TableId) -> Level {
+        self.durable.as_ref().map_or(Level::Memory, |durable| durable.level_of(table))
+    }
+
+    /// Whether it has a log, and so [`Shard::turn_log`] something to do.
+    #[inline]
+    pub fn has_log(&self) -> bool {
+        self.durable.is_some()
+    }
+
+    /// Whether writes wait for the disk.
+    pub fn is_flushing(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.is_busy())
+    }
+
+    /// A turn of the log, for the thread that owns the shard to call in each of its turns; says whether
+    /// something happened. [`Shard::release`] then has answers.
+    #[inline]
+    pub fn turn_log(&mut self) -> bool {
+        self.durable.as_mut().is_some_and(|durable| durable.turn(&mut self.store))
+    }
+
+    /// The next answer that waited for the disk, and may be given now.
+    #[inline]
+    pub fn release(&mut self) -> Option<Released> {
+        self.durable.as_mut()?.release()
+    }
+
+    /// What its log says of itself.
+    pub fn log_status(&self) -> Option<LogStatus> {
+        self.durable.as_ref().map(|durable| durable.status())
+    }
+
+    #[inline(always)]
+    pub(super) fn is_durable(&self, table: TableId) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.level_of(table) != Level::Memory)
+    }
+
+    fn log(&mut self) -> &mut Durable {
+        self.durable.as_mut().expect("a durable table has a log")
+    }
+
+    pub(super) fn get_durable(&mut self, get: GetRequest<'_>, reply: impl Answer) {
+        let (version, answer) = match self.store.get(get.name) {
+            Ok(Some(object)) => {
+                let mut answer = object.version().to_le_bytes().to_vec();
+                answer.resize(8 + object.value_bytes(), 0);
+                object.copy_value_to(&mut answer[8..]);
+                (object.version(), answer)
+            }
+            Ok(None) => (0, vec![0; 8]),
+            Err(error) => return self.refuse(reply, error.into()),
+        };
+        let when = self.log().when(version);
+        self.answer_when(when, &answer, reply);
+    }
+
+    pub(super) fn put_durable(&mut self, put: &PutRequest<'_>, reply: impl Answer) {
+        let Self { durable: Some(durable), store, .. } = self else { return };
+        let outcome = durable.put(store, put.name, put.value, put.condition);
+        self.answer_durable_write(outcome, reply);
+    }
+
+    /// Writes one of many objects; the answer to all of them waits.
+    pub(super) fn put_one_durable(&mut self, put: &PutRequest<'_>) -> WriteResponse {
+        let Self { durable: Some(durable), store, .. } = self else {
+            return refused_write(Code::UnknownTable);
+        };
+        let outcome = durable.put(store, put.name, put.value, put.condition);
+        outcome.map_or_else(refused_write, |(response, _)| response)
+    }
+
+    pub(super) fn delete_durable(&mut self, delete: &DeleteRequest<'_>, reply: impl Answer) {
+        let Self { durable: Some(durable), store, .. } = self else { return };
+        let outcome = durable.delete(store, delete.name, delete.condition);
+        self.answer_durable_write(outcome, reply);
+    }
+
+    pub(super) fn increment_durable(&mut self, increment: &IncrementRequest<'_>, reply: impl Answer) {
+        let Self { durable: Some(durable), store, .. } = self else { return };
+        match durable.increment(store, increment.name, increment.amount) {
+            Ok(((version, sum), when)) => {
+                let level = durable.level_of(increment.name.table());
+                let response = IncrementResponse { version, sum, level };
+                self.answer_when(when, &response.encode_with_level(), reply);
+            }
+            Err(code) => self.refuse(reply, code),
+        }
+    }
+
+    pub(super) fn drop_durable(&mut self, name: &str, table: TableId, reply: impl Answer) {
+        let Self { durable: Some(durable), store, .. } = self else { return };
+        let when = durable.drop_table(store, name, table);
+        self.answer_when(when, &[1], reply);
+    }
+
+    fn answer_durable_write(&mut self, outcome: Result<(WriteResponse, When), Code>, reply: impl Answer) {
+        match outcome {
+            Ok((response, when)) => self.answer_when(when, &response.encode(), reply),
+            Err(code) => self.refuse(reply, code),
+        }
+    }
+
+    /// Sends what several objects are, or what became of several writes.
+    pub(super) fn send_many(&mut self, answer: &[u8], reply: impl Answer) {
+        let when = match &self.durable {
+            Some(durable) => durable.when_all(),
+            None => When::Now,
+        };
+        self.answer_when(when, answer, reply);
+    }
+
+    fn answer_when(&mut self, when: When, answer: &[u8], reply: impl Answer) {
+        match when {
+            When::Now => reply.send(answer),
+            // What waits would wait for ever.
+            When::Flushed(_) if self.log().failure().is_some() => self.refuse(reply, Code::DiskFailed),
+            When::Flushed(group) => self.log().hold(group, reply.park(), Held::new(answer)),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The data directory of a shard, and its tables.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use farcall_disk::FileDisk;
+use farcall_kv::Shard;
+use farcall_kv::durable::{LOG_BYTES_MIN, Level, Recovered};
+use farcall_lab::units::Size;
+use serde_json::json;
+
+use super::SCHEMA;
+use crate::arguments::kv::KvServe;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// The log of a store is this many times as long as its memory unless told otherwise: half of it may live,
+/// and the emptier it is the less is cleaned.
+const LOG_PER_MEMORY: u64 = 4;
+
+/// What was found in a log.
+pub struct Found {
+    path: PathBuf,
+    recovered: Recovered,
+    is_direct: bool,
+}
+
+/// Opens the log, if there is to be one, and creates the tables that are not there yet.
+pub fn open_tables(serve: &KvServe, shard: &mut Shard) -> Result<Option<Found>, Failure> {
+    let found = match &serve.data {
+        Some(folder) => Some(open_log(serve, folder, shard)?),
+        None => {
+            if let Some(table) = serve.tables.iter().find(|table| table.level != Level::Memory) {
+                let (name, level) = (&table.name, table.level);
+                return Err(Failure::Usage(format!(
+                    "table `{name}` is to be {level}, which takes a directory for its log: give --data DIR"
+                )));
+            }
+            None
+        }
+    };
+    for table in &serve.tables {
+        let level = shard
+            .create_table_at(&table.name, table.level)
+            .map_err(|error| Failure::Usage(format!("--tables: {error}")))?;
+        if level < table.level {
+            let (name, wanted) = (&table.name, table.level);
+            return Err(Failure::Usage(format!(
+                "table `{name}` is to be {wanted}, and is {level} already: name it once"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
+    let bytes_max = serve.data_size.map_or(LOG_PER_MEMORY * serve.memory.0 as u64, |size| size.0 as u64);
+    if bytes_max < LOG_BYTES_MIN {
+        let (given, least) = (Size(bytes_max as usize), Size(LOG_BYTES_MIN as usize));
+        return Err(Failure::Usage(format!(
+            "--data-size {given} is too little for a log; give at least {least}"
+        )));
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))?;
+    let path = folder.join(format!("shard-{}.log", serve.shard));
+    let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
+    let is_direct = disk.is_direct();
+    let recovered = shard
+        .open_log(Box::new(disk), bytes_max)
+        .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    Ok(Found { path, recovered, is_direct })
+}
+
+/// Says what was found.
+pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
+    let Found { path, recovered, is_direct } = found;
+    let shown = path.display();
+    report.line(format_args!(
+        "{} objects of durable tables from {shown}, epoch {}",
+        recovered.objects, recovered.epoch
+    ))?;
+    if recovered.torn_bytes > 0 {
+        report.line(format_args!(
+            "  a write of {} bytes was in flight when the last process ended; it was never acknowledged, and is \
+             left out",
+            recovered.torn_bytes
+        ))?;
+    }
+    if !*is_direct {
+        report.line(format_args!(
+            "  {shown} lies on a file system without O_DIRECT: writes take its page cache"
+        ))?;
+    }
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "recovered",
+        "file": path.display().to_string(),
+        "epoch": recovered.epoch,
+        "objects": recovered.objects,
+        "bytes": recovered.bytes,
+        "torn_bytes": recovered.torn_bytes,
+        "direct": is_direct,
+    }))
+}
