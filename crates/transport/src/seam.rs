@@ -189,7 +189,7 @@ pub trait Sink {
 pub struct Taken {
     /// The transport's name.
     pub way: &'static str,
-    /// The others, in the order of preference.
+    /// The others: those that this process does not have, then those that were passed over, then the rest.
     pub not_taken: Vec<NotTaken>,
 }
 
