@@ -87,12 +87,14 @@ pub enum Status {
     FARCALL_UNKNOWN_TABLE = 61,
     /// The object has another version than the expected one. Nothing was changed.
     FARCALL_WRONG_VERSION = 62,
-    /// The store has no memory left, or no room for another table. Nothing was changed.
+    /// The store has no memory left, or no room in its log or for another table. Nothing was changed.
     FARCALL_STORE_FULL = 63,
     /// The object is not a number, or the sum is out of range. Nothing was changed.
     FARCALL_NOT_A_NUMBER = 64,
     /// The store speaks another version of the protocol.
     FARCALL_MISUNDERSTOOD = 65,
+    /// The disk of durable tables has failed. A write may have happened.
+    FARCALL_DISK_FAILED = 66,
 }
 
 use Status::*;
@@ -142,12 +144,13 @@ impl Status {
             FARCALL_STORE_FULL => c"the store is full",
             FARCALL_NOT_A_NUMBER => c"the object is not a number, or the sum is out of range",
             FARCALL_MISUNDERSTOOD => c"the store speaks another version of the protocol",
+            FARCALL_DISK_FAILED => c"the disk of durable tables has failed",
         }
     }
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 39] = [
+const EVERY: [Status; 40] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -187,6 +190,7 @@ const EVERY: [Status; 39] = [
     FARCALL_STORE_FULL,
     FARCALL_NOT_A_NUMBER,
     FARCALL_MISUNDERSTOOD,
+    FARCALL_DISK_FAILED,
 ];
 
 /// What a status means, as one sentence that lives as long as the program. Any number is allowed.

@@ -11,8 +11,9 @@ use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, ti
 use crate::endpoint::EndpointHandle;
 use crate::payload::PayloadHandle;
 use crate::status::Status::{
-    self, FARCALL_INVALID_ARGUMENT, FARCALL_MISUNDERSTOOD, FARCALL_NO_OBJECT, FARCALL_NOT_A_NUMBER,
-    FARCALL_STORE_FULL, FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
+    self, FARCALL_DISK_FAILED, FARCALL_INVALID_ARGUMENT, FARCALL_MISUNDERSTOOD, FARCALL_NO_OBJECT,
+    FARCALL_NOT_A_NUMBER, FARCALL_STORE_FULL, FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE,
+    FARCALL_WRONG_VERSION,
 };
 use crate::status::of_call;
 
@@ -265,6 +266,7 @@ impl Refusal for ReadError {
     fn status(&self) -> Status {
         match self {
             Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
+            Self::DiskFailed => FARCALL_DISK_FAILED,
         }
     }
 }
@@ -274,7 +276,8 @@ impl Refusal for WriteError {
         match self {
             Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
             Self::WrongVersion { .. } => FARCALL_WRONG_VERSION,
-            Self::OutOfMemory => FARCALL_STORE_FULL,
+            Self::OutOfMemory | Self::LogFull => FARCALL_STORE_FULL,
+            Self::DiskFailed => FARCALL_DISK_FAILED,
             Self::SameHash => FARCALL_INVALID_ARGUMENT,
         }
     }

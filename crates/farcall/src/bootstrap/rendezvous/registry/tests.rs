@@ -273,7 +273,9 @@ fn a_member_watches_a_name_once() {
 #[test]
 fn changes_that_are_undone_before_a_page_cost_a_watcher_nothing() {
     let mut world = World::new(0);
-    (1..=2).for_each(|member| drop(world.join(member, open(member)).expect("it is free")));
+    for member in 1..=2 {
+        world.join(member, open(member)).expect("it is free");
+    }
     world.register(1, "ring+shm#1");
     world.watch(2, 5);
     assert_eq!(world.all_news().len(), 2);
