@@ -10,9 +10,9 @@ use crate::{CallId, Incoming, RequestId, Service, SessionId, Status};
 /// Requests of one session for one service, in the order in which they were made.
 pub struct RequestBatch<'a> {
     /// Where answers go.
-    session: SessionId,
+    answered_in: SessionId,
     /// Where they come from: another number where the session was moved.
-    from: SessionId,
+    session: SessionId,
     service: Service,
     requests: Requests<'a>,
 }
@@ -100,26 +100,26 @@ impl<'a> RequestBatch<'a> {
     #[inline]
     pub fn single(request: RequestId, service: Service, payload: Incoming<'a>) -> Self {
         let requests = Requests::Single(request.token, Some(payload));
-        Self { session: request.session, from: request.session, service, requests }
+        Self { answered_in: request.session, session: request.session, service, requests }
     }
 
     /// Those of these entries that are requests for a service, of at most this many bytes each.
     #[inline]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, session: SessionId, service: Service) -> Self {
         let series = Series::new(entries, HeaderSeries::requests(service.0), bytes_max);
-        Self { session, from: session, service, requests: Requests::Series(series) }
+        Self { answered_in: session, session, service, requests: Requests::Series(series) }
     }
 
     /// Where they came from.
     #[inline]
     pub fn session(&self) -> SessionId {
-        self.from
+        self.session
     }
 
     /// They come from the peer of this session.
     #[inline]
     pub(crate) fn renumber(&mut self, from: SessionId) {
-        self.from = from;
+        self.session = from;
     }
 
     /// What they are for.
@@ -132,7 +132,7 @@ impl<'a> RequestBatch<'a> {
     #[inline]
     pub fn single_request(&self) -> Option<RequestId> {
         match self.requests {
-            Requests::Single(token, _) => Some(RequestId { session: self.session, token }),
+            Requests::Single(token, _) => Some(RequestId { session: self.answered_in, token }),
             Requests::Series(_) => None,
         }
     }
@@ -142,7 +142,7 @@ impl<'a> RequestBatch<'a> {
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]
     pub fn for_each(&mut self, mut serve: impl FnMut(RequestId, Incoming<'a>)) {
-        let session = self.session;
+        let session = self.answered_in;
         match &mut self.requests {
             Requests::Single(token, payload) => {
                 if let Some(payload) = payload.take() {

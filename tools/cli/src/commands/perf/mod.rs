@@ -59,7 +59,7 @@ impl Sites {
 /// Runs the tests over every transport.
 pub fn run(perf: &Perf) -> Result<(), Failure> {
     let transports = match &*perf.transport {
-        [] => perf.varying.of_interest(perf.over.default_transports(&TransportKind::ALL)),
+        [] => perf.varying.of_interest(perf.over.default_transports(TransportKind::ALL)),
         transports => transports.to_vec(),
     };
     perf.tuning.check_needed(&transports)?;

@@ -153,7 +153,7 @@ enum Phase {
     /// It looks for the servers.
     Connecting,
     /// It makes the first calls, which open sessions.
-    WarmingUp(ClosedLoop),
+    WarmingUp(Box<ClosedLoop>),
     /// It waits until all clients are warm.
     Waiting,
     /// It makes the calls that count.
@@ -178,7 +178,8 @@ impl Client {
         // Every server is called at least once by every place.
         let at_least = (self.peers.len() * self.exchange.in_flight) as u64;
         let calls = self.exchange.warmup_calls.max(at_least);
-        Ok(Phase::WarmingUp(self.started(Timing::EachCall, Stream::warming_up(self.rank), calls)?))
+        let warming_up = self.started(Timing::EachCall, Stream::warming_up(self.rank), calls)?;
+        Ok(Phase::WarmingUp(Box::new(warming_up)))
     }
 
     fn started(&self, timing: Timing, stream: Stream, calls: u64) -> Result<ClosedLoop, String> {
@@ -200,7 +201,7 @@ impl Client {
         }
     }
 
-    fn warm_up(&mut self, mut closed_loop: ClosedLoop) -> Result<(usize, Phase), String> {
+    fn warm_up(&mut self, mut closed_loop: Box<ClosedLoop>) -> Result<(usize, Phase), String> {
         let done = closed_loop.turn(&self.endpoint, &mut |_, _| false);
         if !ClosedLoop::is_over(&self.endpoint) {
             return Ok((done, Phase::WarmingUp(closed_loop)));
