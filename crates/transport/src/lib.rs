@@ -1,7 +1,8 @@
 //! Transports: remote calls and tagged messages over a driver.
 //!
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes
-//! both out of the messages of external libraries; `several` makes one of several. All implement the one seam of this crate, [`Transport`].
+//! both out of the messages of external libraries; `several` makes one of several. All implement the one seam
+//! of this crate, [`Transport`].
 
 mod batch;
 mod kept;

@@ -257,7 +257,7 @@ fn reach_of(server: &Server, transport: TransportKind) -> Option<String> {
     }
     let own = machine_number();
     let is_elsewhere = server.machine != 0 && own != 0 && server.machine != own;
-    (is_elsewhere && transport == TransportKind::RING_SHM).then(|| {
+    (is_elsewhere && transport.is_of_one_machine()).then(|| {
         format!(
             "{transport} reaches this machine only, and it is served on {}; use another transport",
             server.host

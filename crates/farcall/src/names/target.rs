@@ -94,19 +94,16 @@ mod tests {
     #[test]
     fn names_and_addresses_are_told_apart() {
         let place = |text| HostPort::parse(text).expect("a place");
-        let parse = |text| Target::parse(text, TransportKind::BASIC_UDP);
+        let kind = |name: &str| name.parse::<TransportKind>().expect("a transport");
+        let own = kind("basic+udp");
+        let parse = |text| Target::parse(text, own);
         assert_eq!(parse("orders"), Ok(Target::Name("orders".to_owned())));
         let at = Target::At { registry: place("[::1]:7117"), name: "eu/orders".to_owned() };
         assert_eq!(parse("farcall://[::1]:7117/eu/orders"), Ok(at));
-        let kind = |name: &str| name.parse::<TransportKind>().expect("a transport");
-        let address = Target::Address { transport: kind("basic+udp"), place: place("node-3:7001") };
+        let address = Target::Address { transport: own, place: place("node-3:7001") };
         assert_eq!(parse("basic+udp://node-3:7001"), Ok(address));
         let wanted = kind("homa+udp");
-        let other = TargetError::OtherTransport {
-            text: "homa+udp://a:1".to_owned(),
-            wanted,
-            own: TransportKind::BASIC_UDP,
-        };
+        let other = TargetError::OtherTransport { text: "homa+udp://a:1".to_owned(), wanted, own };
         assert_eq!(parse("homa+udp://a:1"), Err(other));
         let over_one_of_several = Target::parse("homa+udp://a:1", TransportKind::AUTO);
         assert_eq!(over_one_of_several, Ok(Target::Address { transport: wanted, place: place("a:1") }));

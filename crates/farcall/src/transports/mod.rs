@@ -142,6 +142,11 @@ impl TransportKind {
         }
     }
 
+    /// Whether it reaches processes of its own machine only.
+    pub(crate) fn is_of_one_machine(self) -> bool {
+        matches!(self, Self::Pair { fabric: Fabric::Shm, .. })
+    }
+
     /// Whether it stands for several.
     pub(crate) fn is_several(self) -> bool {
         matches!(self, Self::Auto | Self::Listed(_))

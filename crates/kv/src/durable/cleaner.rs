@@ -55,7 +55,7 @@ impl LogCleaner {
         (self.cleaned, self.survivors)
     }
 
-    /// Does a step, if cleaning is due and no group is out; the records that are needed have so many bytes.
+    /// Does a step, if cleaning is due and no group is out; the records that are needed have `needed_bytes`.
     pub fn turn(&mut self, journal: &mut Journal, store: &Store, needed_bytes: u64) {
         match &mut self.stage {
             Stage::Idle => {

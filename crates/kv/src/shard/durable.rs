@@ -68,7 +68,7 @@ impl Shard {
         self.durable.as_ref().map(|durable| durable.status())
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_durable(&self, table: TableId) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.level_of(table) != Level::Memory)
     }

@@ -10,7 +10,6 @@
 //! what the ways tell, `receives` has what is matched at several.
 
 mod address;
-mod counters;
 mod receives;
 mod sessions;
 mod sink;
@@ -26,8 +25,7 @@ use farcall_driver::{CounterFile, Loan, LoanError, ProcessMark};
 use farcall_protocol::matching::Tag;
 
 pub use address::WayAddresses;
-use counters::SeveralCounters;
-use sessions::{Asked, Route, Shared};
+use sessions::{Asked, Route, SeveralCounters, Shared};
 use sink::{WaySink, post_again};
 use view::{NONE, View};
 use way::Way;
@@ -149,7 +147,6 @@ impl Several {
     }
 
     /// What sessions need behind a poll: the next way, or an end.
-    #[cold]
     fn settle(&mut self, now: Instant, sink: &mut dyn Sink) {
         while let Some((place, inner)) = self.shared.closing.pop() {
             if let Some(transport) = self.ways[place].transport_mut() {

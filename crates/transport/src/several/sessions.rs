@@ -10,10 +10,19 @@ use std::collections::{BTreeMap, VecDeque};
 use farcall_base::{Address, Identity, Instant, SessionNumbers};
 use farcall_driver::ProcessMark;
 
-use super::counters::SeveralCounters;
 use super::receives::Receives;
 use crate::waiting::WaitingPayload;
 use crate::{CallId, DownReason, MessageId, NotTaken, Refused, SessionId, Submission, Submitted};
+
+farcall_driver::declare_counters! {
+    /// The choices of one transport of several.
+    pub struct SeveralCounters {
+        attempts: "attempts" => "Sessions that were asked for over some way",
+        refused: "attempts" => "Those that came to nothing, so that the next way was tried",
+        moved: "sessions" => "Sessions that went on over another way because theirs broke",
+        lost: "sessions" => "Sessions that ended because no way was left",
+    }
+}
 
 /// A way, by its place, and the session there.
 pub type Leg = (usize, SessionId);

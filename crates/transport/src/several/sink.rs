@@ -157,7 +157,6 @@ fn may_move(asked: &Asked, way: usize, reason: &DownReason) -> bool {
 
 impl WaySink<'_> {
     /// Passes messages on one by one: each may be what receives at other ways have waited for too.
-    #[cold]
     fn received_somewhere(&mut self, messages: &mut MatchedBatch<'_, '_>) {
         let session = self.shared.outer(messages.session());
         while let Some(matched) = messages.take_while(|_| false) {

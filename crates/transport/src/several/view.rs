@@ -75,7 +75,6 @@ impl<C: Current> View<'_, C> {
         if way == self.at { self.current.outbox() } else { self.ways.get_mut(way)?.outbox() }
     }
 
-    #[cold]
     fn wait(
         &mut self,
         session: SessionId,
@@ -132,7 +131,6 @@ impl<C: Current> View<'_, C> {
     }
 
     /// Posts a receive to a way that is neither polled nor to be borrowed meanwhile.
-    #[cold]
     fn post_aside(
         &mut self,
         way: usize,
@@ -157,7 +155,6 @@ impl<C: Current> View<'_, C> {
     }
 
     /// Posts a receive wherever its message may come.
-    #[cold]
     fn post_everywhere(
         &mut self,
         receive: MessageId,

@@ -42,7 +42,6 @@ impl Batches {
         batch.nanos += nanos;
     }
 
-    #[cold]
     fn make_room(&mut self) {
         if self.sums.is_empty() {
             return self.sums.resize(BATCHES_MAX, Batch::default());

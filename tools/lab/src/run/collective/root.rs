@@ -1,8 +1,8 @@
 //! Rank 0: starts operations everywhere at one instant, and takes the time of the slowest rank.
 //!
 //! The instant lies a little ahead, so that all ranks have learnt of it; the clocks of the ranks are one
-//! clock, of the machine or of the simulation, or are known to be so much ahead of each other. An operation of
-//! which some rank learnt too late does not count and is done again.
+//! clock, of the machine or of the simulation, or are known to be so much ahead of each other. An operation
+//! of which some rank learnt too late does not count and is done again.
 
 use core::time::Duration;
 

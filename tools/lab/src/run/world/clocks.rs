@@ -36,3 +36,13 @@ impl World {
         Ok(best)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_process_has_one_clock() {
+        let identity = super::identity();
+        assert!(!identity.trim().is_empty());
+        assert_eq!(identity, super::identity());
+    }
+}

@@ -1,9 +1,10 @@
 //! The ranks of a launcher: where measurements run instead of on processes of this machine.
 //!
 //! `mpirun`, `prterun`, `srun` and whoever sets `FARCALL_RANK` start this program once for each rank, all
-//! with the same arguments. Rank 0 plans, prints and records ([`World`]). The others are *members*: they start
-//! the processes that rank 0 orders, and pass on what those report. So a measurement has fresh processes of its
-//! own everywhere, as it has on one machine, and what a rank was ordered to run can die without its member.
+//! with the same arguments. Rank 0 plans, prints and records ([`World`]). The others are *members*: they
+//! start the processes that rank 0 orders, and pass on what those report. So a measurement has fresh
+//! processes of its own everywhere, as it has on one machine, and what a rank was ordered to run can die
+//! without its member.
 //!
 //! Members block while there is nothing to do: nothing polls beside what is measured.
 
