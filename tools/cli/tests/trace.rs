@@ -116,7 +116,7 @@ fn a_delay_that_was_put_in_is_on_the_way_and_nowhere_else() {
 fn what_is_varied_is_confirmed_and_drawn() {
     let (folder, page) = (path("varied"), path("varied.html"));
     let echo = ["perf", "--transport", "basic+sim", "--fabric", "connectx2-qdr", "--sizes", "10K", "--quiet"];
-    let factors = ["--vary", "fabric.link.gbps=16/64,homa.overcommit=2/8", "--count", "60", "--blocks", "4"];
+    let factors = ["--vary", "fabric.link.gbps=16/64,basic.calls_max=2/8", "--count", "60", "--blocks", "4"];
     text(&farcall(&[&echo[..], &factors, &["--record", &folder]].concat()));
     let explained = text(&farcall(&["explain", &folder]));
     text(&farcall(&["report", &folder, "--output", &page]));
@@ -127,7 +127,7 @@ fn what_is_varied_is_confirmed_and_drawn() {
         "confirmed: the figure depends on `fabric.link.gbps 16 → 64`, which acts on the rate of the links";
     assert!(explained.contains(confirmed), "{explained}");
     assert!(
-        explained.contains("refuted: the figure does not depend on `homa.overcommit 2 → 8`"),
+        explained.contains("refuted: the figure does not depend on `basic.calls_max 2 → 8`"),
         "{explained}"
     );
     assert!(drawn.contains("<path class=\"reach\"") && drawn.contains("fabric.link.gbps 16 → 64: "));
