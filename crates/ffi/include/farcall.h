@@ -138,12 +138,14 @@ enum farcall_status_t
     FARCALL_UNKNOWN_TABLE = 61,
     // The object has another version than the expected one. Nothing was changed.
     FARCALL_WRONG_VERSION = 62,
-    // The store has no memory left, or no room for another table. Nothing was changed.
+    // The store has no memory left, or no room in its log or for another table. Nothing was changed.
     FARCALL_STORE_FULL = 63,
     // The object is not a number, or the sum is out of range. Nothing was changed.
     FARCALL_NOT_A_NUMBER = 64,
     // The store speaks another version of the protocol.
     FARCALL_MISUNDERSTOOD = 65,
+    // The disk of durable tables has failed. A write may have happened.
+    FARCALL_DISK_FAILED = 66,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
