@@ -188,8 +188,8 @@ impl SessionPacket {
             Opcode::Retry => Ok(Self::Retry(parse_cookie(packet, HEADER_BYTES, RETRY_BYTES)?)),
             Opcode::Close => Ok(Self::Close { incarnation: u64_at(packet, HEADER_BYTES)? }),
             Opcode::Reset => Ok(Self::Reset { life_code: u64_at(packet, HEADER_BYTES)? }),
-            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire(), life: life_port(packet) }),
-            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire(), life: life_port(packet) }),
+            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire(), life: life_port(packet)? }),
+            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire(), life: life_port(packet)? }),
             _ => malformed("not a packet of a session"),
         }
     }
@@ -243,8 +243,11 @@ impl SessionPacket {
 }
 
 /// What a PING or PONG says behind its header. Peers that say nothing there do not answer but by polling.
-fn life_port(packet: &[u8]) -> Option<LifePort> {
-    bytes_at(packet, HEADER_BYTES).ok().map(LifePort)
+fn life_port(packet: &[u8]) -> Result<Option<LifePort>, Malformed> {
+    if packet.len() == HEADER_BYTES {
+        return Ok(None);
+    }
+    bytes_at(packet, HEADER_BYTES).map(|bytes| Some(LifePort(bytes)))
 }
 
 fn version(packet: &[u8]) -> Result<u8, Malformed> {
