@@ -13,7 +13,11 @@ const SANITIZED: [&str; 1] = ["-fsanitize=address,undefined"];
 
 fn transports() -> impl Iterator<Item = TransportKind> {
     let is_here = |kind: &TransportKind| !matches!(kind.presence(), Some(Presence::Absent { .. }));
-    TransportKind::every().filter(|&kind| !kind.is_simulated() && kind != TransportKind::MPI).filter(is_here)
+    let needs_nothing = |kind: &TransportKind| {
+        let is_alone = *kind != TransportKind::MPI && !TransportKind::SECURED.contains(kind);
+        is_alone && !kind.is_simulated()
+    };
+    TransportKind::every().filter(needs_nothing).filter(is_here)
 }
 
 /// Runs a program over every transport, and under the sanitizers over shared memory and over UDP.

@@ -68,7 +68,9 @@ fn daemons_meet_again(kind: TransportKind, peer_timeout: &str, part: impl Fn(&mu
     println!("over {kind}");
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 2).expect("a rendezvous on loopback");
     let address = HostPort::from(rendezvous.address());
-    let settings = settings(&[&format!("endpoint.peer_timeout={peer_timeout}")]);
+    // The other daemon is of this process, which lives.
+    let limits = ["peer_timeout", "poll_timeout"].map(|limit| format!("endpoint.{limit}={peer_timeout}"));
+    let settings = settings(&[&limits[0], &limits[1]]);
     let endpoints = [0, 1].map(|rank| endpoint(&address, rank, 2, kind, &settings));
     let slots = [0, 1].map(|rank| format!("farcall-test-kv-{}-{kind}-{rank}", std::process::id()));
     let mut two = Two::new(&endpoints, &slots);
