@@ -14,6 +14,7 @@ mod named;
 mod numbers;
 mod random;
 mod sip;
+mod socket_format;
 mod text;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
@@ -23,4 +24,5 @@ pub use instant::Instant;
 pub use numbers::SessionNumbers;
 pub use random::{Random, seed_of_stream};
 pub use sip::{SipKey, SipPrefix};
+pub use socket_format::SocketFormat;
 pub use text::{is_printable, printable, printable_lines};

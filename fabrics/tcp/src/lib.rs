@@ -13,7 +13,6 @@
 //! An endpoint has no thread: it accepts, connects, reads and writes in its polls.
 #![allow(unsafe_code, reason = "a fabric: the kernel writes to memory that is not initialised")]
 
-mod address;
 mod arrival;
 mod config;
 mod connection;
@@ -32,10 +31,20 @@ mod slab;
 mod socket;
 mod strangers;
 
-pub use address::address_of;
 pub use arrival::TcpArrival;
 pub use config::{TcpConfig, TcpCounters};
 pub use endpoint::Tcp;
 pub use fuzz::fuzz_connection;
 pub use secured::{TlsConfig, TlsError};
 pub use socket::ListenError;
+
+use core::net::SocketAddr;
+use farcall_base::{Address, SocketFormat};
+
+/// How the transport's addresses are written.
+const FORMAT: SocketFormat = SocketFormat { driver: "tcp", tag_v4: b"tcp4", tag_v6: b"tcp6" };
+
+/// The address under which a TCP endpoint bound to `socket` is reached.
+pub fn address_of(socket: SocketAddr) -> Address {
+    FORMAT.address_of(socket)
+}

@@ -8,7 +8,7 @@ use farcall_base::{Address, AddressError};
 use farcall_driver::Destination;
 use farcall_transport::{Library, Outgoing};
 
-use crate::address::{NAME, address_of, parse};
+use crate::FORMAT;
 use crate::arrival::{Body, TcpArrival};
 use crate::connection::{Origin, Phase};
 use crate::endpoint::{Loss, Tcp};
@@ -32,7 +32,7 @@ impl Library for Tcp {
     type Arrival = TcpArrival;
 
     fn name(&self) -> &'static str {
-        NAME
+        FORMAT.driver
     }
 
     fn payload_bytes_max(&self) -> usize {
@@ -44,11 +44,11 @@ impl Library for Tcp {
     }
 
     fn address(&self) -> Address {
-        address_of(self.local)
+        FORMAT.address_of(self.local)
     }
 
     fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
-        let place = parse(to)?;
+        let place = FORMAT.parse(to)?;
         if let Some(&number) = self.dialed.get(to)
             && self.connections.get(number).is_some_and(|connection| connection.phase != Phase::Lost)
         {
@@ -84,7 +84,7 @@ impl Library for Tcp {
         self.connections.get(from.0).is_some_and(|connection| match &connection.origin {
             Origin::Dialed(to) => to == address,
             Origin::Stranger | Origin::Guest => {
-                parse(address).is_ok_and(|place| place.ip() == connection.peer.ip())
+                FORMAT.parse(address).is_ok_and(|place| place.ip() == connection.peer.ip())
             }
         })
     }

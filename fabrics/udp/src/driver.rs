@@ -9,7 +9,7 @@ use farcall_driver::{
     CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
 };
 
-use crate::address::{NAME, address_of, parse};
+use crate::FORMAT;
 use crate::config::{BIND_MTU_BYTES_MAX, UdpConfig};
 use crate::counters::UdpCounters;
 use crate::interface;
@@ -76,7 +76,7 @@ fn host_number(address: IpAddr) -> u64 {
 
 impl Datagram for UdpDriver {
     fn name(&self) -> &'static str {
-        NAME
+        FORMAT.driver
     }
 
     fn limits(&self) -> DatagramLimits {
@@ -84,7 +84,7 @@ impl Datagram for UdpDriver {
     }
 
     fn address(&self) -> Address {
-        address_of(self.sockets.open.local)
+        FORMAT.address_of(self.sockets.open.local)
     }
 
     fn keep_peer(&mut self, peer: Destination, keep: bool) {
@@ -96,7 +96,7 @@ impl Datagram for UdpDriver {
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
-        let socket_address = parse(address)?;
+        let socket_address = FORMAT.parse(address)?;
         if let Some(why) = interface::out_of_reach(self.sockets.open.local.ip(), socket_address.ip()) {
             return Err(AddressError::OutOfReach { why });
         }
