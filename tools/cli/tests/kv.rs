@@ -213,6 +213,124 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(only, ended(5, &sentence));
 }
 
+/// What a command of a store prints on standard output, and its status and sentence.
+fn kv(at: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = farcall(&[&["kv"], arguments, &["--at", at]].concat());
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn said(text: &str) -> (Option<i32>, String, String) {
+    (Some(0), text.to_owned(), String::new())
+}
+
+#[test]
+fn several_objects_are_written_and_read_at_once() {
+    let (_shard, at, _) = Shard::serve_first(&[]);
+    assert_eq!(kv(&at, &["mput", "a", "1", "b", "-2", "c", ""]), said("a\t1\nb\t2\nc\t3\n"));
+    assert_eq!(kv(&at, &["mget", "b", "a"]), said("b\t2\t-2\na\t1\t1\n"));
+    let (status, found, sentence) = kv(&at, &["mget", "x", "c", "y"]);
+    assert_eq!((status, &*found), (Some(3), "c\t3\t\n"), "what is there is printed");
+    assert_eq!(sentence, "farcall: there is no object `x`, `y` in table `default`\n");
+    let (status, written, sentence) = kv(&at, &["mput", "a", "9", "d", "4", "--if-absent"]);
+    assert_eq!((status, &*written), (Some(4), "d\t4\n"));
+    assert_eq!(sentence, "farcall: the condition does not hold: there is an object `a`\n");
+    assert_eq!(
+        sentence_of(&at, &["mput", "a", "1", "b"]),
+        (Some(2), "key `b` has no value behind it".into())
+    );
+    let none = sentence_of(&at, &["mget", "a", "--table", "none"]);
+    assert_eq!(none, (Some(3), "there is no table `none`".into()));
+}
+
+fn sentence_of(at: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let (status, _, error) = kv(at, arguments);
+    let sentence = error.strip_prefix("farcall: ").unwrap_or(&error).trim_end();
+    (status, sentence.to_owned())
+}
+
+#[test]
+fn keys_of_any_bytes_are_written_as_scan_prints_them() {
+    let (_shard, at, _) = Shard::serve_first(&[]);
+    assert_eq!(kv(&at, &["put", r"\xff\x00", r"\n", "--escaped"]), said("version 1\n"));
+    assert_eq!(
+        kv(&at, &["put", r"\x41", "text"]),
+        said("version 2\n"),
+        "nothing is escaped unless it is said"
+    );
+    assert_eq!(kv(&at, &["scan", "--prefix", r"\xff", "--escaped"]), said("\\xff\\x00\t1\t\\n\n"));
+    assert_eq!(kv(&at, &["scan", "--prefix", r"\xff", "--escaped", "--keys"]), said("\\xff\\x00\t1\n"));
+    assert_eq!(kv(&at, &["scan", "--prefix", "\\x4", "--keys"]), said("\\\\x41\t2\n"));
+    assert_eq!(kv(&at, &["get", r"\xff\x00", "--escaped"]), said("\n"));
+    let (_, json, _) = kv(&at, &["get", r"\xff\x00", "--escaped", "--json", "-"]);
+    let object: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&object["key_base64"], &object["value"]), (&"/wA=".into(), &"\n".into()));
+    assert_eq!(kv(&at, &["delete", r"\xff\x00", "--escaped"]), said("deleted version 1\n"));
+    let (status, sentence) = sentence_of(&at, &["get", r"\q", "--escaped"]);
+    assert!(status == Some(2) && sentence.contains("escapes nothing"), "{sentence}");
+}
+
+#[test]
+fn a_table_goes_through_a_file_and_comes_back() {
+    let (_shard, at, _) = Shard::serve_first(&[]);
+    let folder = std::env::temp_dir().join(format!("farcall-test-kv-export-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("objects.jsonl");
+    let path = file.to_str().expect("text");
+    let long = "long".repeat(20_000);
+    let objects = [("a", "1"), (r"\xff", r"\x00\xfe"), ("long", &*long)];
+    for (key, value) in objects {
+        let put = kv(&at, &["put", key, value, "--escaped"]);
+        assert_eq!(put.0, Some(0), "{}", put.2);
+    }
+    assert_eq!(kv(&at, &["export", path]), said("3 objects\n"));
+    let again = sentence_of(&at, &["export", path]);
+    assert!(again.0 == Some(1) && again.1.starts_with(&format!("cannot create {path}: ")), "{}", again.1);
+    assert_eq!(
+        sentence_of(&at, &["import", path, "--table", "b"]),
+        (Some(3), "there is no table `b`".into())
+    );
+    assert_eq!(kv(&at, &["create", "b"]), said("there is a table b\n"));
+    assert_eq!(kv(&at, &["import", path, "--table", "b"]), said("3 objects\n"));
+    for (key, _) in objects {
+        let of = |table| kv(&at, &["get", key, "--escaped", "--json", "-", "--table", table]).1;
+        let value = |table| {
+            let object: Value = serde_json::from_str(&of(table)).expect("JSON");
+            (object["value"].clone(), object["value_base64"].clone())
+        };
+        assert_eq!(value("b"), value("default"), "{key}");
+    }
+    let there = kv(&at, &["import", path, "--table", "b", "--if-absent"]);
+    assert_eq!(there, said("0 objects; 3 were there already\n"));
+    let lines = "{\"key\":\"x\",\"value\":\"1\"}\n{\"key\":\"y\"}\n";
+    std::fs::write(&file, lines).expect("it can be written");
+    let half = sentence_of(&at, &["import", path]);
+    let expected = format!(
+        "{path}, line 2: it has neither `value` nor `value_base64`; 1 objects of the lines before it were written"
+    );
+    assert_eq!(half, (Some(1), expected));
+    assert_eq!(kv(&at, &["get", "x"]), said("1"));
+    std::fs::remove_dir_all(folder).expect("it is this test's");
+}
+
+#[test]
+fn an_object_is_watched() {
+    let (_shard, at, _) = Shard::serve_first(&[]);
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    watch.args(["kv", "watch", "k", "--at", &at, "--every", "0.01", "--limit", "4"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("the program runs");
+    let mut lines = BufReader::new(watch.stdout.take().expect("it is piped")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "k\tis not there");
+    assert_eq!(kv(&at, &["put", "k", "v"]), said("version 1\n"));
+    assert_eq!(next(), "k\t1\tv");
+    assert_eq!(kv(&at, &["put", "k", "w"]), said("version 2\n"));
+    assert_eq!(next(), "k\t2\tw");
+    assert_eq!(kv(&at, &["delete", "k"]), said("deleted version 2\n"));
+    assert_eq!(next(), "k\tis not there");
+    assert!(watch.wait().expect("it ends").success());
+}
+
 #[test]
 fn a_store_that_others_could_reach_says_so_and_does_not_start() {
     let end = "may read, change and delete everything; give --allow any if all of them may";

@@ -13,6 +13,10 @@ use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
 
+mod many;
+
+pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvWatch};
+
 use super::{parse_seconds, whole_number};
 use crate::output::Destination;
 
@@ -50,8 +54,20 @@ pub enum KvCommand {
     Delete(KvDelete),
     /// Adds to a number and prints the sum; an object that does not exist counts as 0
     Incr(KvIncr),
+    /// Prints several objects, a line each: key, version, start of the value
+    Mget(KvMget),
+    /// Writes several objects with few requests
+    Mput(KvMput),
+    /// Prints the value of an object whenever it has changed
+    Watch(KvWatch),
     /// Lists the objects of a table
     Scan(KvScan),
+    /// Writes the objects of a table as lines of JSON, which `kv import` reads
+    Export(KvExport),
+    /// Writes objects from lines of JSON
+    Import(KvImport),
+    /// Creates a table in memory, unless there is one of that name
+    Create(KvCreate),
     /// Drops a table with all that is in it
     Drop(KvDrop),
     /// Prints what each shard holds
@@ -88,6 +104,15 @@ impl KvPlace {
         let first = loopback.min_by_key(|address| address.is_ipv6()).map(ToString::to_string);
         first.unwrap_or(at)
     }
+}
+
+/// How keys and values stand on the command line.
+#[derive(Debug, Args)]
+pub struct KvWritten {
+    /// Takes keys and values as `scan` prints them: `\\xff`, `\\t`, `\\n`, `\\r`, `\\'`, `\\"` and `\\\\` stand for
+    /// one byte each
+    #[arg(long)]
+    pub escaped: bool,
 }
 
 /// Which table.
@@ -215,6 +240,8 @@ pub struct KvGet {
     #[arg(value_name = "KEY")]
     pub key: String,
     #[command(flatten)]
+    pub written: KvWritten,
+    #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
     pub way: KvWay,
@@ -239,6 +266,8 @@ pub struct KvPut {
     #[arg(long, value_name = "VERSION", value_parser = whole_number::<{ u64::MAX }>, conflicts_with = "if_absent")]
     pub if_version: Option<u64>,
     #[command(flatten)]
+    pub written: KvWritten,
+    #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
     pub way: KvWay,
@@ -253,6 +282,8 @@ pub struct KvDelete {
     /// Deletes only if the object has this version
     #[arg(long, value_name = "VERSION", value_parser = whole_number::<{ u64::MAX }>)]
     pub if_version: Option<u64>,
+    #[command(flatten)]
+    pub written: KvWritten,
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
@@ -269,6 +300,8 @@ pub struct KvIncr {
     #[arg(value_name = "AMOUNT", default_value = "1", allow_negative_numbers = true)]
     pub amount: i64,
     #[command(flatten)]
+    pub written: KvWritten,
+    #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
     pub way: KvWay,
@@ -280,6 +313,14 @@ pub struct KvScan {
     /// Prints at most this many objects [default: all]
     #[arg(long, value_name = "OBJECTS", value_parser = whole_number::<{ u64::MAX }>)]
     pub limit: Option<u64>,
+    /// Only objects whose key begins so; the whole table is read nevertheless
+    #[arg(long, value_name = "KEY", default_value = "", hide_default_value = true)]
+    pub prefix: String,
+    /// Leaves the values out
+    #[arg(long)]
+    pub keys: bool,
+    #[command(flatten)]
+    pub written: KvWritten,
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]

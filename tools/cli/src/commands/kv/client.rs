@@ -10,18 +10,20 @@ use serde_json::json;
 
 use super::SCHEMA;
 use super::refused::{Failed, no_table};
-use super::show::{Shown, show_object, show_shard, shown};
+use super::show::{Shown, show_object, show_shard};
 use super::way::{Connection, Repeat, Way};
-use crate::arguments::kv::{KvDelete, KvDrop, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
+use super::written::set_bytes;
+use crate::arguments::kv::{KvCreate, KvDelete, KvDrop, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
 use crate::failure::{Failure, Outcome};
 use crate::output::Report;
 
 /// Bytes of keys and values that a scan asks for at a time.
-const PAGE_BYTES: usize = 256 << 10;
+pub const PAGE_BYTES: usize = 256 << 10;
 
 /// Prints a value.
 pub fn get(get: &KvGet) -> Result<(), Failure> {
-    let (name, way) = (name(&get.table, &get.key)?, Way::of(&get.way, &get.table));
+    let key = get.written.bytes(&get.key)?;
+    let (name, way) = (name(&get.table, &key)?, Way::of(&get.way, &get.table));
     let found = way.go(
         Repeat::Always,
         |slots| slots.get(name),
@@ -41,7 +43,8 @@ pub fn get(get: &KvGet) -> Result<(), Failure> {
 
 /// Writes an object.
 pub fn put(put: &KvPut) -> Result<(), Failure> {
-    let (name, way) = (name(&put.table, &put.key)?, Way::of(&put.way, &put.table));
+    let key = put.written.bytes(&put.key)?;
+    let (name, way) = (name(&put.table, &key)?, Way::of(&put.way, &put.table));
     let value = read_value(put)?;
     let value = Value::new(&value).map_err(|error| Failure::Usage(error.to_string()))?;
     let condition = match (put.if_absent, put.if_version) {
@@ -61,7 +64,8 @@ pub fn put(put: &KvPut) -> Result<(), Failure> {
 
 /// Deletes an object.
 pub fn delete(delete: &KvDelete) -> Result<(), Failure> {
-    let (name, way) = (name(&delete.table, &delete.key)?, Way::of(&delete.way, &delete.table));
+    let key = delete.written.bytes(&delete.key)?;
+    let (name, way) = (name(&delete.table, &key)?, Way::of(&delete.way, &delete.table));
     let condition = delete.if_version.map_or(Condition::Always, Condition::Version);
     let deleted = way.go(
         Repeat::IfNothingHappened,
@@ -76,22 +80,23 @@ pub fn delete(delete: &KvDelete) -> Result<(), Failure> {
 
 /// Adds to a number.
 pub fn incr(incr: &KvIncr) -> Result<(), Failure> {
-    let (name, way) = (name(&incr.table, &incr.key)?, Way::of(&incr.way, &incr.table));
+    let key = incr.written.bytes(&incr.key)?;
+    let (name, way) = (name(&incr.table, &key)?, Way::of(&incr.way, &incr.table));
     let (version, sum) = way.go(
         Repeat::IfNothingHappened,
         |slots| slots.increment(name, incr.amount),
         |client| client.increment(name, incr.amount).wait(),
     )?;
     let mut report = Report::open(way.json())?;
-    report.object(&json!({
-        "schema": SCHEMA, "kind": "number", "key": shown(name.key()), "version": version, "sum": sum,
-    }))?;
+    let mut number = json!({ "schema": SCHEMA, "kind": "number", "version": version, "sum": sum });
+    set_bytes(&mut number, "key", name.key());
+    report.object(&number)?;
     report.line(sum)
 }
 
 /// Lists a table.
 pub fn scan(scan: &KvScan) -> Result<(), Failure> {
-    let table = table(&scan.table)?;
+    let (table, prefix) = (table(&scan.table)?, scan.written.bytes(&scan.prefix)?);
     let connection = Connection::open(&scan.place)?;
     let client = connection.client()?;
     let mut report = Report::open(scan.place.json.as_ref())?;
@@ -102,14 +107,29 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
     {
         let page = connection.endpoint.block_on(client.scan(table, from, PAGE_BYTES));
         let page = page.map_err(|failure| failure.explained(connection.about(&scan.table.table)))?;
-        for object in page.objects().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            report.object(&show_object(object.key, object.version, Some(object.value)))?;
-            report.line(Shown { key: object.key, version: object.version, value: object.value })?;
+        let wanted = page.objects().filter(|object| object.key.starts_with(&prefix));
+        for object in wanted.take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            let value = (!scan.keys).then_some(object.value);
+            report.object(&show_object(object.key, object.version, value))?;
+            report.line(Shown { key: object.key, version: object.version, value })?;
             left -= 1;
         }
         position = page.next;
     }
     Ok(())
+}
+
+/// Creates a table in memory.
+pub fn create_table(create: &KvCreate) -> Result<(), Failure> {
+    let shown = printable(&create.table);
+    TableId::of(&create.table).map_err(|error| Failure::Usage(error.to_string()))?;
+    let connection = Connection::open(&create.place)?;
+    let client = connection.client()?;
+    let created = connection.endpoint.block_on(client.create_table(&create.table));
+    created.map_err(|failure| failure.explained(connection.about(&create.table)))?;
+    let mut report = Report::open(create.place.json.as_ref())?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "created", "table": create.table }))?;
+    report.line(format_args!("there is a table {shown}"))
 }
 
 /// Drops a table.
@@ -140,12 +160,12 @@ pub fn stat(stat: &KvStat) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(table: &KvTable) -> Result<TableId, Failure> {
+pub fn table(table: &KvTable) -> Result<TableId, Failure> {
     TableId::of(&table.table).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn name<'k>(of: &KvTable, key: &'k str) -> Result<Name<'k>, Failure> {
-    Name::new(table(of)?, key.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))
+fn name<'k>(of: &KvTable, key: &'k [u8]) -> Result<Name<'k>, Failure> {
+    Name::new(table(of)?, key).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn no_object(key: &str, table: &KvTable) -> Failure {
@@ -156,7 +176,7 @@ fn no_object(key: &str, table: &KvTable) -> Failure {
 /// end.
 fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
     if let Some(value) = &put.value {
-        return Ok(value.clone().into_bytes());
+        return put.written.bytes(value);
     }
     let mut value = Vec::new();
     let most = VALUE_BYTES_MAX as u64 + 1;

@@ -3,12 +3,15 @@
 mod access;
 mod client;
 mod data;
+mod many;
 mod place;
 mod refused;
 mod resp;
 mod serve;
 mod show;
+mod watch;
 mod way;
+mod written;
 
 use core::time::Duration;
 
@@ -18,7 +21,7 @@ use crate::arguments::kv::{Kv, KvCommand, KvPlace};
 use crate::failure::Failure;
 
 /// The version of the JSON objects of these commands.
-const SCHEMA: &str = "farcall.kv.v1";
+const SCHEMA: &str = "farcall.kv.v2";
 
 /// How long a process looks for shard 0 unless it is told otherwise.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
@@ -41,6 +44,12 @@ pub fn run(kv: &Kv) -> Result<(), Failure> {
         KvCommand::Put(put) => client::put(put),
         KvCommand::Delete(delete) => client::delete(delete),
         KvCommand::Incr(incr) => client::incr(incr),
+        KvCommand::Mget(mget) => many::mget(mget),
+        KvCommand::Mput(mput) => many::mput(mput),
+        KvCommand::Watch(watch) => watch::run(watch),
+        KvCommand::Export(export) => many::export(export),
+        KvCommand::Import(import) => many::import(import),
+        KvCommand::Create(create) => client::create_table(create),
         KvCommand::Scan(scan) => client::scan(scan),
         KvCommand::Drop(drop) => client::drop_table(drop),
         KvCommand::Stat(stat) => client::stat(stat),

@@ -8,6 +8,7 @@ use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
 use super::SCHEMA;
+use super::written::set_bytes;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -19,30 +20,29 @@ const SHOWN_BYTES_MAX: usize = 64;
 pub struct Shown<'a> {
     pub key: &'a [u8],
     pub version: u64,
-    pub value: &'a [u8],
+    /// Without one the line ends behind the version.
+    pub value: Option<&'a [u8]>,
 }
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = &self.value[..self.value.len().min(SHOWN_BYTES_MAX)];
-        write!(f, "{}\t{}\t{}", self.key.escape_ascii(), self.version, shown.escape_ascii())?;
-        if shown.len() < self.value.len() {
-            write!(f, "… ({} bytes)", self.value.len())?;
+        write!(f, "{}\t{}", self.key.escape_ascii(), self.version)?;
+        let Some(value) = self.value else { return Ok(()) };
+        let shown = &value[..value.len().min(SHOWN_BYTES_MAX)];
+        write!(f, "\t{}", shown.escape_ascii())?;
+        if shown.len() < value.len() {
+            write!(f, "… ({} bytes)", value.len())?;
         }
         Ok(())
     }
 }
 
-/// Bytes as JSON has them: text, or an array of numbers when they are no UTF-8.
-pub fn shown(bytes: &[u8]) -> Value {
-    core::str::from_utf8(bytes).map_or_else(|_| json!(bytes), |text| json!(text))
-}
-
 /// An object as JSON, with its value if it is known.
 pub fn show_object(key: &[u8], version: u64, value: Option<&[u8]>) -> Value {
-    let mut object = json!({ "schema": SCHEMA, "kind": "object", "key": shown(key), "version": version });
+    let mut object = json!({ "schema": SCHEMA, "kind": "object", "version": version });
+    set_bytes(&mut object, "key", key);
     if let Some(value) = value {
-        object["value"] = shown(value);
+        set_bytes(&mut object, "value", value);
     }
     object
 }

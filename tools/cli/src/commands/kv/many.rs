@@ -1,0 +1,273 @@
+//! The commands on several objects: `mget`, `mput`, `export`, `import`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+
+use farcall_kv::store::{Condition, WriteError};
+use farcall_kv::wire::PutRequest;
+use farcall_kv::{Client, Failure as KvFailure, Name, ScanPosition, TableId, Value};
+use serde_json::json;
+
+use super::SCHEMA;
+use super::client::{PAGE_BYTES, table};
+use super::refused::Failed;
+use super::show::{Shown, show_object};
+use super::way::Connection;
+use super::written::bytes_of;
+use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvPlace, KvTable};
+use crate::failure::{Failure, Outcome};
+use crate::output::Report;
+
+/// Lines that `import` reads before it writes them.
+const IMPORT_OBJECTS: usize = 1024;
+
+/// Bytes of keys and values that `import` reads before it writes them.
+const IMPORT_BYTES: usize = 4 << 20;
+
+/// The longest line that `import` reads: base64 and escapes of JSON make a value of 1 MiB up to six times as
+/// long.
+const LINE_BYTES_MAX: u64 = 8 << 20;
+
+/// Prints several objects.
+pub fn mget(mget: &KvMget) -> Result<(), Failure> {
+    let table = table(&mget.table)?;
+    let keys: Vec<_> = mget.keys.iter().map(|key| mget.written.bytes(key)).collect::<Result<_, _>>()?;
+    let names: Vec<_> = keys.iter().map(|key| named(table, key)).collect::<Result<_, _>>()?;
+    let connection = Connection::open(&mget.place)?;
+    let client = connection.client()?;
+    let found = connection.endpoint.block_on(client.multi_get(&names));
+    let mut report = Report::open(mget.place.json.as_ref())?;
+    let mut absent = Vec::new();
+    for (name, found) in names.iter().zip(found) {
+        match found.map_err(|failure| failure.explained(connection.about(&mget.table.table)))? {
+            Some(object) => {
+                let (key, version, value) = (name.key(), object.version(), object.value());
+                report.object(&show_object(key, version, Some(value)))?;
+                report.line(Shown { key, version, value: Some(value) })?;
+            }
+            None => absent.push(name.key().escape_ascii().to_string()),
+        }
+    }
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let table = &mget.table.table;
+    let sentence = format!("there is no object `{}` in table `{table}`", absent.join("`, `"));
+    Err(Failure::Outcome(Outcome::NotFound, sentence))
+}
+
+/// Writes several objects.
+pub fn mput(mput: &KvMput) -> Result<(), Failure> {
+    let (pairs, rest) = mput.pairs.as_chunks::<2>();
+    if let [key] = rest {
+        return Err(Failure::Usage(format!("key `{key}` has no value behind it")));
+    }
+    let written = |argument: &String| mput.written.bytes(argument);
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs
+        .iter()
+        .map(|[key, value]| Ok((written(key)?, written(value)?)))
+        .collect::<Result<_, Failure>>()?;
+    let writing = Writing::open(&mput.place, &mput.table, mput.if_absent)?;
+    let mut report = Report::open(mput.place.json.as_ref())?;
+    let outcomes = writing.write(&pairs)?;
+    let mut there = Vec::new();
+    for ((key, _), version) in pairs.iter().zip(outcomes) {
+        let shown = key.escape_ascii();
+        if let Some(version) = version {
+            report.object(&show_object(key, version, None))?;
+            report.line(format_args!("{shown}\t{version}"))?;
+        } else {
+            there.push(shown.to_string());
+        }
+    }
+    if there.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("the condition does not hold: there is an object `{}`", there.join("`, `"));
+    Err(Failure::Outcome(Outcome::ConditionFailed, sentence))
+}
+
+/// Writes a table as lines of JSON.
+pub fn export(export: &KvExport) -> Result<(), Failure> {
+    let table = table(&export.table)?;
+    let connection = Connection::open(&export.place)?;
+    let client = connection.client()?;
+    // The file is made when there is something to write into it: a table that is not there empties none.
+    let mut out: Option<Box<dyn Write>> = None;
+    let (mut objects, mut position) = (0_u64, Some(ScanPosition::default()));
+    while let Some(from) = position {
+        let page = connection.endpoint.block_on(client.scan(table, from, PAGE_BYTES));
+        let page = page.map_err(|failure| failure.explained(connection.about(&export.table.table)))?;
+        if out.is_none() {
+            out = Some(export_to(export)?);
+        }
+        let out = out.as_mut().expect("made for the first page");
+        for object in page.objects() {
+            let line = show_object(object.key, object.version, Some(object.value));
+            writeln!(out, "{line}").map_err(Failure::output)?;
+            objects += 1;
+        }
+        position = page.next;
+    }
+    out.map_or(Ok(()), |mut out| out.flush()).map_err(Failure::output)?;
+    if export.file.is_none() {
+        // Standard output has the objects.
+        return Ok(());
+    }
+    let mut report = Report::open(export.place.json.as_ref())?;
+    report.object(&json!({
+        "schema": SCHEMA, "kind": "exported", "table": export.table.table, "objects": objects,
+    }))?;
+    report.line(format_args!("{objects} objects"))
+}
+
+/// Where an export goes. A file is not written over: what is in it may be the only copy.
+fn export_to(export: &KvExport) -> Result<Box<dyn Write>, Failure> {
+    let Some(path) = &export.file else {
+        return Ok(Box::new(BufWriter::new(io::stdout())));
+    };
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|error| Failure::Run(format!("cannot create {}: {error}", path.display())))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Writes the objects of lines of JSON.
+pub fn import(import: &KvImport) -> Result<(), Failure> {
+    let (mut lines, from): (Box<dyn BufRead>, _) = match &import.file {
+        Some(path) => {
+            let file = File::open(path);
+            let file =
+                file.map_err(|error| Failure::Run(format!("cannot read {}: {error}", path.display())))?;
+            (Box::new(BufReader::new(file)), path.display().to_string())
+        }
+        None => (Box::new(BufReader::new(io::stdin())), "standard input".to_owned()),
+    };
+    let writing = Writing::open(&import.place, &import.table, import.if_absent)?;
+    let (mut number, mut imported) = (0_u64, Imported::default());
+    loop {
+        let (batch, end) = read_batch(&mut *lines, &mut number);
+        imported.count(&writing.write(&batch)?);
+        match end {
+            BatchEnd::More => {}
+            BatchEnd::Whole => break,
+            BatchEnd::Failed(reason) => {
+                let before = imported.written;
+                return Err(Failure::Run(format!(
+                    "{from}, line {number}: {reason}; {before} objects of the lines before it were written"
+                )));
+            }
+        }
+    }
+    let Imported { written, there } = imported;
+    let mut report = Report::open(import.place.json.as_ref())?;
+    report.object(&json!({
+        "schema": SCHEMA, "kind": "imported", "table": import.table.table, "objects": written,
+        "there": there,
+    }))?;
+    let of_those = if there > 0 { format!("; {there} were there already") } else { String::new() };
+    report.line(format_args!("{written} objects{of_those}"))
+}
+
+/// What became of the lines.
+#[derive(Default)]
+struct Imported {
+    written: u64,
+    there: u64,
+}
+
+impl Imported {
+    fn count(&mut self, outcomes: &[Option<u64>]) {
+        let written = outcomes.iter().flatten().count();
+        self.written += written as u64;
+        self.there += (outcomes.len() - written) as u64;
+    }
+}
+
+/// Why a batch ends.
+enum BatchEnd {
+    /// It is long enough.
+    More,
+    /// The lines are over.
+    Whole,
+    /// The line of that number cannot be taken.
+    Failed(String),
+}
+
+/// The objects of the next lines; `number` is that of the last line that was read.
+fn read_batch(lines: &mut dyn BufRead, number: &mut u64) -> (Vec<(Vec<u8>, Vec<u8>)>, BatchEnd) {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while batch.len() < IMPORT_OBJECTS && bytes < IMPORT_BYTES {
+        *number += 1;
+        match read_object(lines) {
+            Ok(Some((key, value))) => {
+                bytes += key.len() + value.len();
+                batch.push((key, value));
+            }
+            Ok(None) => return (batch, BatchEnd::Whole),
+            Err(reason) => return (batch, BatchEnd::Failed(reason)),
+        }
+    }
+    (batch, BatchEnd::More)
+}
+
+/// The object of the next line, or nothing after the last.
+fn read_object(lines: &mut dyn BufRead) -> Result<Option<(Vec<u8>, Vec<u8>)>, String> {
+    let mut line = Vec::new();
+    let read = io::Read::take(lines, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.len() as u64 > LINE_BYTES_MAX {
+        return Err(format!("it has more than {LINE_BYTES_MAX} bytes"));
+    }
+    let object = serde_json::from_slice(&line).map_err(|error| format!("it is no JSON: {error}"))?;
+    let (key, value) = (bytes_of(&object, "key")?, bytes_of(&object, "value")?);
+    Name::new(TableId(0), &key).map_err(|error| error.to_string())?;
+    Value::new(&value).map_err(|error| error.to_string())?;
+    Ok(Some((key, value)))
+}
+
+/// Writes objects of a table.
+struct Writing<'a> {
+    connection: Connection<'a>,
+    shards: u32,
+    table: TableId,
+    table_name: &'a str,
+    condition: Condition,
+}
+
+impl<'a> Writing<'a> {
+    fn open(place: &'a KvPlace, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
+        let table = table(of)?;
+        let connection = Connection::open(place)?;
+        let shards = connection.client()?.shards();
+        let condition = if if_absent { Condition::Absent } else { Condition::Always };
+        Ok(Self { connection, shards, table, table_name: &of.table, condition })
+    }
+
+    /// Writes objects, and gives their new versions; none where the condition does not hold.
+    fn write(&self, objects: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<Option<u64>>, Failure> {
+        let puts: Vec<_> = objects
+            .iter()
+            .map(|(key, value)| {
+                let value = Value::new(value).map_err(|error| Failure::Usage(error.to_string()))?;
+                Ok(PutRequest { name: named(self.table, key)?, value, condition: self.condition })
+            })
+            .collect::<Result<_, Failure>>()?;
+        let client = Client::new(&self.connection.endpoint, 0..self.shards);
+        let outcomes = self.connection.endpoint.block_on(client.multi_put(&puts));
+        let about = self.connection.about(self.table_name);
+        let version = |outcome: Result<u64, KvFailure<WriteError>>| match outcome {
+            Ok(version) => Ok(Some(version)),
+            Err(KvFailure::Store(WriteError::WrongVersion { .. })) => Ok(None),
+            Err(failure) => Err(failure.explained(about)),
+        };
+        outcomes.into_iter().map(version).collect()
+    }
+}
+
+/// An object's name, whose key came from a user.
+pub fn named(table: TableId, key: &[u8]) -> Result<Name<'_>, Failure> {
+    Name::new(table, key).map_err(|error| Failure::Usage(error.to_string()))
+}
