@@ -8,7 +8,7 @@ use crate::faults::{Action, Schedule, ScheduleError};
 use crate::host::Host;
 use crate::profile::{Profile, ProfileError};
 use crate::time::Picos;
-use crate::world::{PortUsage, Step, Totals, World};
+use crate::world::{NicUsage, PortUsage, Step, Totals, World};
 
 /// A simulated fabric: its machines, cards, links and switches, and simulated time.
 ///
@@ -73,6 +73,16 @@ impl Fabric {
     /// only the last 65,536 of the fabric are.
     pub fn overflows_between(&self, hosts: (u32, u32), from: Instant, until: Instant) -> usize {
         self.lock().overflows_between(hosts, from.into(), until.into())
+    }
+
+    /// What the network cards have done, machine by machine.
+    pub fn nic_usage(&self) -> Vec<NicUsage> {
+        self.lock().nic_usages()
+    }
+
+    /// What the switches' ports down to the machines have done, machine by machine.
+    pub fn port_usage(&self) -> Vec<PortUsage> {
+        self.lock().port_usages()
     }
 
     /// What the racks' uplinks have done, rack by rack; empty with a single switch.

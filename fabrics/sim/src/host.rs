@@ -10,7 +10,7 @@ use crate::datagram::SimDatagram;
 use crate::fabric::Fabric;
 use crate::lane::SimLanes;
 use crate::time::Picos;
-use crate::world::{HostUsage, NicUsage, PortUsage};
+use crate::world::{HostUsage, NicUsage, PortUsage, Work};
 
 /// The name of the drivers, and the start of their addresses.
 pub(crate) const NAME: &str = "sim";
@@ -91,19 +91,19 @@ impl Host {
 
     /// Its processor is at work for that long.
     pub fn spend(&self, time: Duration) {
-        self.fabric.lock().spend(self.number, Picos::from(time));
+        self.fabric.lock().spend(self.number, Work::Handler, Picos::from(time));
     }
 
     /// Its processor runs one handler, at the profile's cost.
     pub fn spend_handler(&self) {
         let mut world = self.fabric.lock();
         let span = world.profile.host.handler;
-        world.spend(self.number, span);
+        world.spend(self.number, Work::Serving, span);
     }
 
     /// What it has done so far, in all its lives.
     pub fn usage(&self) -> HostUsage {
-        self.fabric.lock().host(self.number).usage
+        self.fabric.lock().host_usage(self.number)
     }
 
     /// What the NIC of its machine has done so far, for all servers of the machine.

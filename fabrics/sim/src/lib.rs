@@ -49,4 +49,4 @@ pub use placement::Placement;
 pub use profile::{Profile, ProfileError};
 pub use simulation::{Factory, Outcome, Program, Simulation};
 pub use time::{PerByte, Picos};
-pub use world::{HostUsage, NicUsage, PortUsage, Totals};
+pub use world::{HostUsage, NicUsage, PortUsage, Spent, StageUsage, Totals, Work};

@@ -19,7 +19,8 @@ pub(crate) use charge::ChargedTransport;
 use farcall_sim::Simulation;
 pub use farcall_sim::{
     Action, Fabric, Host, HostUsage, NicUsage, Outcome, PacketFaults, PerByte, Picos, Placement, PortUsage,
-    Profile, ProfileError, Program, Schedule, ScheduleError, Scheduled, Totals, profile,
+    Profile, ProfileError, Program, Schedule, ScheduleError, Scheduled, Spent, StageUsage, Totals, Work,
+    profile,
 };
 pub(crate) use life::SimulatedWatch;
 pub use tasks::Tasks;

@@ -72,13 +72,18 @@ impl World {
     }
 
     fn pause(&mut self, host: u32) {
-        self.hosts[host as usize].paused = true;
+        let state = &mut self.hosts[host as usize];
+        if !core::mem::replace(&mut state.paused, true) {
+            state.paused_at = self.now;
+        }
         self.wakes.set(host, Picos::NEVER);
     }
 
     fn resume(&mut self, host: u32) {
         let state = &mut self.hosts[host as usize];
-        state.paused = false;
+        if core::mem::take(&mut state.paused) {
+            state.usage.stood += self.now - state.paused_at;
+        }
         if state.driven && state.up {
             self.wakes.set(host, self.now.max(state.local()));
         }

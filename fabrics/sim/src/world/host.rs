@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
 
+use super::crowd::Crowd;
+use super::work::{Spent, Work};
 use crate::bell::Bell;
 use crate::time::Picos;
 
@@ -44,6 +46,10 @@ pub struct HostState {
     pub completions: VecDeque<(Picos, usize)>,
     /// For threads outside of the simulation, if any waits.
     pub bell: Option<Bell>,
+    /// What is in its memory and unread: packets and records.
+    pub unread: Crowd,
+    /// Since when its processor stands still.
+    pub paused_at: Picos,
     /// What it has done so far.
     pub usage: HostUsage,
 }
@@ -69,6 +75,12 @@ pub struct HostUsage {
     pub bytes_received: u64,
     /// Sends that were refused because the send queue was full.
     pub send_queue_full: u64,
+    /// Processor time by kind of work.
+    pub spent: Spent,
+    /// How long packets and records have waited in its memory for its processor, all together.
+    pub unread: Picos,
+    /// How long its processor has stood still in pauses.
+    pub stood: Picos,
 }
 
 impl HostState {
@@ -90,6 +102,8 @@ impl HostState {
             unsignalled: 0,
             completions: VecDeque::new(),
             bell: None,
+            unread: Crowd::default(),
+            paused_at: Picos::ZERO,
             usage: HostUsage::default(),
         }
     }
@@ -116,9 +130,27 @@ impl HostState {
 
     /// Its processor is at work for `span`.
     #[inline]
-    pub fn spend(&mut self, span: Picos) {
+    pub fn spend(&mut self, work: Work, span: Picos) {
+        self.note(work, span);
+        self.pass(span);
+    }
+
+    /// Processor time of that kind, which has passed or is about to.
+    pub fn note(&mut self, work: Work, span: Picos) {
+        self.usage.spent.add(work, span.times(self.slowness));
+    }
+
+    /// Its processor is at something for `span` of which it is not known yet whether it is work.
+    #[inline]
+    pub fn pass(&mut self, span: Picos) {
         self.local += span.times(self.slowness);
         self.clock.store(self.local.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// What it has done until `now`.
+    pub fn usage_at(&self, now: Picos) -> HostUsage {
+        let standing = if self.paused { now - self.paused_at } else { Picos::ZERO };
+        HostUsage { unread: self.unread.waited(now), stood: self.usage.stood + standing, ..self.usage }
     }
 
     /// Its life ends. Returns the packets that it had not handed over or received.
@@ -131,6 +163,7 @@ impl HostState {
         self.send_places = 0;
         self.unsignalled = 0;
         self.completions.clear();
+        self.unread.clear(self.local);
         self.inbox.drain(..).chain(self.queued.drain(..)).collect()
     }
 

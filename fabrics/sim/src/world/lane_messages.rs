@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use farcall_driver::{LaneEvent, LaneFault};
 
-use super::World;
 use super::lanes::Connection;
 use super::packets::{Cargo, LaneCargo, Message, NONE, Packet};
+use super::{Work, World};
 use crate::lane::Ring;
 use crate::queue::Event;
 use crate::time::Picos;
@@ -21,8 +21,13 @@ impl World {
             return;
         };
         let (costs, nic) = (&self.profile.host, &self.profile.nic);
-        let span = costs.send_packet + costs.send_byte.time(payload.len()) + nic.descriptor + nic.doorbell;
-        self.spend(host, span);
+        let spans = [
+            (Work::MakePackets, costs.send_packet),
+            (Work::CopyOut, costs.send_byte.time(payload.len())),
+            (Work::Descriptors, nic.descriptor),
+            (Work::Doorbells, nic.doorbell),
+        ];
+        spans.into_iter().for_each(|(work, span)| self.spend(host, work, span));
         // What does not fit one packet goes ahead of it.
         let mtu_bytes = self.profile.nic.mtu_bytes;
         let ahead = payload.len().saturating_sub(1) / mtu_bytes;
@@ -35,8 +40,9 @@ impl World {
         let Some(host) = self.lanes.get_mut(number).map(|connection| connection.ends[side].host) else {
             return;
         };
-        let span = self.profile.nic.descriptor + self.profile.nic.doorbell;
-        self.spend(host, span);
+        let nic = self.profile.nic;
+        self.spend(host, Work::Descriptors, nic.descriptor);
+        self.spend(host, Work::Doorbells, nic.doorbell);
         let mtu_bytes = self.profile.nic.mtu_bytes;
         for at in (0..bytes).step_by(mtu_bytes) {
             self.post_packet(number, side, mtu_bytes.min(bytes - at), Message::Filler, &[]);
@@ -121,6 +127,7 @@ impl World {
             Message::Record { offset, next_offset } if end.open => {
                 if let Some(ring) = &end.ring {
                     ring.deliver(offset as usize, next_offset as usize, payload);
+                    self.hosts[host as usize].unread.join(self.now);
                     self.wake(host);
                 }
             }

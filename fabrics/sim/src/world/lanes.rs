@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use farcall_driver::{BlockDescriptor, LaneEvent, LaneFault, LaneId, Loan};
 
-use super::World;
 use super::packets::Message;
+use super::{Work, World};
 use crate::lane::Ring;
 use crate::queue::Event;
 use crate::time::Picos;
@@ -195,8 +195,11 @@ impl World {
 
     /// The host sees for the first time a record of `bytes` bytes.
     pub fn charge_record(&mut self, host: u32, bytes: usize) {
-        let costs = &self.profile.host;
-        let span = costs.receive_packet + costs.receive_byte.time(bytes);
-        self.spend(host, span);
+        let costs = self.profile.host;
+        let state = &mut self.hosts[host as usize];
+        state.catch_up(self.now);
+        state.unread.leave(state.local());
+        state.spend(Work::TakePackets, costs.receive_packet);
+        state.spend(Work::CopyIn, costs.receive_byte.time(bytes));
     }
 }

@@ -5,6 +5,7 @@
 //! as a simulation runs in one thread.
 
 mod buffers;
+mod crowd;
 mod faults;
 mod host;
 mod lane_messages;
@@ -19,12 +20,14 @@ mod sending;
 mod sources;
 mod totals;
 mod turns;
+mod work;
 
 pub use host::HostUsage;
-pub use nic::NicUsage;
+pub use nic::{NicUsage, StageUsage};
 pub use port::{PRIORITIES, PortUsage};
 pub use sending::Received;
 pub use totals::Totals;
+pub use work::{Spent, Work};
 
 use std::collections::VecDeque;
 
@@ -225,19 +228,34 @@ impl World {
         self.overflows.as_ref().map_or(0, |overflows| overflows.between(hosts, from, until))
     }
 
+    /// What a host has done.
+    pub fn host_usage(&self, host: u32) -> HostUsage {
+        self.host(host).usage_at(self.now)
+    }
+
     /// What the NIC of a host's machine has done.
     pub fn nic_usage(&self, host: u32) -> NicUsage {
         self.nics[self.host(host).machine as usize].usage()
     }
 
+    /// What the network cards have done, machine by machine.
+    pub fn nic_usages(&self) -> Vec<NicUsage> {
+        self.nics.iter().map(Nic::usage).collect()
+    }
+
+    /// What the ports down to the machines have done, machine by machine.
+    pub fn port_usages(&self) -> Vec<PortUsage> {
+        self.ports.iter().take(self.nics.len()).map(|port| port.usage(self.now)).collect()
+    }
+
     /// What the racks' uplinks have done, rack by rack.
     pub fn uplink_usage(&self) -> Vec<PortUsage> {
         let uplinks = self.ports.iter().zip(0..).filter(|(_, port)| self.layout.is_uplink(*port));
-        uplinks.map(|(port, _)| port.usage).collect()
+        uplinks.map(|(port, _)| port.usage(self.now)).collect()
     }
 
     /// What the switch's port to a host's machine has done.
     pub fn port_usage(&self, host: u32) -> PortUsage {
-        self.ports[self.host(host).machine as usize].usage
+        self.ports[self.host(host).machine as usize].usage(self.now)
     }
 }

@@ -185,7 +185,9 @@ impl World {
         if lane {
             return self.take_lane_packet(number);
         }
-        self.hosts[host as usize].inbox.push_back(number);
+        let state = &mut self.hosts[host as usize];
+        state.inbox.push_back(number);
+        state.unread.join(self.now);
         self.wake(host);
     }
 

@@ -11,15 +11,28 @@ use crate::time::{PerByte, Picos};
 #[derive(Clone, Copy, Debug, Default)]
 struct Stage {
     free_at: Picos,
-    busy: Picos,
+    usage: StageUsage,
+}
+
+/// What a part of a card has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageUsage {
+    /// How long it has been at work.
+    pub busy: Picos,
+    /// How long packets have waited for it, all together.
+    pub waited: Picos,
+    /// How many packets it has passed.
+    pub packets: u64,
 }
 
 impl Stage {
     /// Takes a packet that is there at `at` for `span`; returns when it is done with it.
     #[inline]
     fn pass(&mut self, at: Picos, span: Picos) -> Picos {
+        self.usage.waited += self.free_at - at;
         self.free_at = self.free_at.max(at) + span;
-        self.busy += span;
+        self.usage.busy += span;
+        self.usage.packets += 1;
         self.free_at
     }
 }
@@ -28,6 +41,8 @@ impl Stage {
 #[derive(Debug)]
 pub struct Nic {
     memory_reads: Stage,
+    /// How long its requests for memory have occupied PCIe, which is part of the reads.
+    read_requests: Picos,
     sending: Stage,
     link: Stage,
     receiving: Stage,
@@ -38,21 +53,23 @@ pub struct Nic {
     sources: Option<Sources>,
 }
 
-/// How long each part of a card has been at work.
+/// What each part of a card has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicUsage {
     /// Reading packets from memory.
-    pub memory_reads: Picos,
+    pub memory_reads: StageUsage,
+    /// The requests of these reads, without their data.
+    pub read_requests: Picos,
     /// The sending engine.
-    pub sending: Picos,
+    pub sending: StageUsage,
     /// The link to the switch.
-    pub link: Picos,
+    pub link: StageUsage,
     /// The receiving engine.
-    pub receiving: Picos,
+    pub receiving: StageUsage,
     /// The receive path that servers share, where the profile has one.
-    pub receive_path: Picos,
+    pub receive_path: StageUsage,
     /// Writing packets to memory.
-    pub memory_writes: Picos,
+    pub memory_writes: StageUsage,
 }
 
 impl Nic {
@@ -61,6 +78,7 @@ impl Nic {
         let stage = Stage::default();
         Self {
             memory_reads: stage,
+            read_requests: Picos::ZERO,
             sending: stage,
             link: stage,
             receiving: stage,
@@ -78,9 +96,9 @@ impl Nic {
         let there = if length <= nic.inline_bytes {
             at
         } else {
-            let requests = length.div_ceil(nic.dma_read_bytes) as u64;
-            self.memory_reads.pass(at, nic.dma_read.times(requests) + nic.pcie.time(length))
-                + nic.pcie_round_trip
+            let requests = nic.dma_read.times(length.div_ceil(nic.dma_read_bytes) as u64);
+            self.read_requests += requests;
+            self.memory_reads.pass(at, requests + nic.pcie.time(length)) + nic.pcie_round_trip
         };
         self.sending.pass(there, nic.transmit_packet)
     }
@@ -125,12 +143,13 @@ impl Nic {
     /// How long each part has been at work.
     pub fn usage(&self) -> NicUsage {
         NicUsage {
-            memory_reads: self.memory_reads.busy,
-            sending: self.sending.busy,
-            link: self.link.busy,
-            receiving: self.receiving.busy,
-            receive_path: self.receive_path.busy,
-            memory_writes: self.memory_writes.busy,
+            memory_reads: self.memory_reads.usage,
+            read_requests: self.read_requests,
+            sending: self.sending.usage,
+            link: self.link.usage,
+            receiving: self.receiving.usage,
+            receive_path: self.receive_path.usage,
+            memory_writes: self.memory_writes.usage,
         }
     }
 }

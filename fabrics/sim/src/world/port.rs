@@ -1,6 +1,7 @@
 //! A switch's output port: a line for each priority, one buffer for all of them, and the link that they leave
 //! by.
 
+use super::crowd::Crowd;
 use super::packets::{NONE, Packets};
 use crate::profile::SwitchModel;
 use crate::time::{PerByte, Picos};
@@ -31,9 +32,9 @@ pub struct Port {
     /// A bit for each line with somebody in it.
     waiting: u8,
     waiting_bytes: usize,
+    waiting_packets: Crowd,
     busy_until: Picos,
-    /// What it has done so far.
-    pub usage: PortUsage,
+    usage: PortUsage,
 }
 
 /// What an output port has done.
@@ -49,6 +50,8 @@ pub struct PortUsage {
     pub drops: u64,
     /// The most bytes that have waited at a time.
     pub peak_bytes: usize,
+    /// How long packets have waited for the link, all together.
+    pub waited: Picos,
 }
 
 impl Port {
@@ -62,6 +65,7 @@ impl Port {
             lines: [(NONE, NONE); PRIORITIES],
             waiting: 0,
             waiting_bytes: 0,
+            waiting_packets: Crowd::default(),
             busy_until: Picos::ZERO,
             usage: PortUsage::default(),
         }
@@ -81,8 +85,14 @@ impl Port {
         let first = self.waiting == 0;
         self.push(packets, number);
         self.waiting_bytes += bytes;
+        self.waiting_packets.join(now);
         self.usage.peak_bytes = self.usage.peak_bytes.max(self.waiting_bytes);
         Offered::Waits(first.then_some(self.busy_until))
+    }
+
+    /// What it has done until `now`.
+    pub fn usage(&self, now: Picos) -> PortUsage {
+        PortUsage { waited: self.waiting_packets.waited(now), ..self.usage }
     }
 
     /// The link is free: sends the first packet of the highest priority. Returns it, when its last bit
@@ -91,6 +101,7 @@ impl Port {
     pub fn send_next(&mut self, packets: &mut Packets, now: Picos) -> Option<(u32, Picos, bool)> {
         let number = self.pop(packets)?;
         self.waiting_bytes -= self.wire_bytes(packets, number);
+        self.waiting_packets.leave(now);
         let left = self.send(packets, number, now);
         Some((number, left, self.waiting != 0))
     }

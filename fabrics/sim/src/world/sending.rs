@@ -4,8 +4,8 @@ use std::os::fd::RawFd;
 
 use farcall_driver::{Destination, SendError, SendQueueFull};
 
-use super::World;
 use super::packets::{Cargo, NONE, Packet};
+use super::{Work, World};
 use crate::bell::Bell;
 use crate::queue::Event;
 use crate::time::Picos;
@@ -30,10 +30,10 @@ impl World {
 
     /// The processor of a host is at work.
     #[inline]
-    pub fn spend(&mut self, host: u32, span: Picos) {
+    pub fn spend(&mut self, host: u32, work: Work, span: Picos) {
         let state = &mut self.hosts[host as usize];
         state.catch_up(self.now);
-        state.spend(span);
+        state.spend(work, span);
     }
 
     /// How many packets the send queue has room for.
@@ -83,7 +83,9 @@ impl World {
         let (costs, nic) = (&self.profile.host, &self.profile.nic);
         let bytes = packet.length as usize;
         let state = &mut self.hosts[host as usize];
-        state.spend(costs.send_packet + costs.send_byte.time(bytes) + nic.descriptor);
+        state.spend(Work::MakePackets, costs.send_packet);
+        state.spend(Work::CopyOut, costs.send_byte.time(bytes));
+        state.spend(Work::Descriptors, nic.descriptor);
         state.usage.packets_sent += 1;
         state.usage.bytes_sent += bytes as u64;
         state.send_places += 1;
@@ -99,7 +101,7 @@ impl World {
         let count = core::mem::take(&mut state.gathered);
         if count > 0 {
             state.catch_up(self.now);
-            state.spend(self.profile.nic.doorbell);
+            state.spend(Work::Doorbells, self.profile.nic.doorbell);
             let at = state.local() + Picos(self.profile.nic.pcie_round_trip.0 / 2);
             self.queue.schedule(at, Event::Doorbell { host, incarnation: state.incarnation, count });
         }
@@ -116,7 +118,9 @@ impl World {
         let costs = &self.profile.host;
         let bytes = packet.length as usize;
         state.catch_up(self.now);
-        state.spend(costs.receive_packet + costs.receive_byte.time(bytes));
+        state.unread.leave(state.local());
+        state.spend(Work::TakePackets, costs.receive_packet);
+        state.spend(Work::CopyIn, costs.receive_byte.time(bytes));
         Some(Received { source: Destination(packet.source), bytes: packet.bytes, length: packet.length })
     }
 

@@ -6,7 +6,7 @@
 
 use farcall_base::Instant;
 
-use super::World;
+use super::{Work, World};
 use crate::time::Picos;
 
 /// What the fingerprint notes of a turn.
@@ -41,7 +41,7 @@ impl World {
         self.wakes.set(host, Picos::NEVER);
         let state = &mut self.hosts[host as usize];
         state.catch_up(self.now);
-        state.spend(self.profile.host.poll);
+        state.pass(self.profile.host.poll);
     }
 
     /// A turn has done `work` pieces of work; `deadline` is when the next must begin though nothing arrives.
@@ -53,6 +53,7 @@ impl World {
         if work > 0 {
             state.usage.busy_turns += 1;
             state.usage.busy += span;
+            state.note(Work::Poll, self.profile.host.poll);
         }
         self.totals.turns += 1;
         self.hash.note(end, TURN, host, work as u64);
