@@ -117,6 +117,10 @@ pub struct Counters {
     pub stale: u64,
     /// Packets with bytes that were sent before.
     pub retransmissions: u64,
+    /// Messages that waited in silence until they were asked for.
+    pub silences: u64,
+    /// How long they waited, all together, in nanoseconds.
+    pub silence_nanos: u64,
     /// Asked for bytes once more.
     pub resends_sent: u64,
     /// Asked for requests from the start.

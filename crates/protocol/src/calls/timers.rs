@@ -56,8 +56,13 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         let base_ticks = 2 * round_trip / self.resend_interval.as_nanos().max(1) + 1;
         let base_ticks = base_ticks.min(u128::from(u8::MAX)) as u8;
         let heard_at = self.sessions.heard_at(channel.id);
-        let pace =
-            Pace { base_ticks, keep_ticks: self.keep_ticks, may_remind: heard_at > channel.reminded_at, now };
+        let pace = Pace {
+            base_ticks,
+            keep_ticks: self.keep_ticks,
+            tick_nanos: self.resend_interval.as_nanos() as u64,
+            may_remind: heard_at > channel.reminded_at,
+            now,
+        };
         channel.tick(pace, &mut self.ready, &mut self.policy, &mut self.counters);
         self.budget.follow(channel);
     }
@@ -70,9 +75,19 @@ struct Pace {
     base_ticks: u8,
     /// After how many without a word from the peer a result, or a part of a request, is dropped.
     keep_ticks: u32,
+    /// The time from tick to tick.
+    tick_nanos: u64,
     /// Whether the peer was heard since it was last reminded of a result.
     may_remind: bool,
     now: Instant,
+}
+
+impl Pace {
+    /// A message waited for that many ticks in silence, and is asked for now.
+    fn note_silence(&self, ticks: u8, counters: &mut Counters) {
+        counters.silences += 1;
+        counters.silence_nanos += u64::from(ticks) * self.tick_nanos;
+    }
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
@@ -103,7 +118,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         while let Some(&slot) = self.ticking.get(place) {
             counters.slots_ticked += 1;
             let waits = match slot.side {
-                Side::Caller => self.tick_caller(slot, pace.base_ticks, ready, policy),
+                Side::Caller => self.tick_caller(slot, &pace, ready, policy, counters),
                 Side::Server => self.tick_server(slot, &mut pace, ready, policy, counters),
             };
             if waits {
@@ -120,7 +135,14 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
-    fn tick_caller(&mut self, slot: SlotRef, base_ticks: u8, ready: &mut Ready, policy: &mut P) -> bool {
+    fn tick_caller(
+        &mut self,
+        slot: SlotRef,
+        pace: &Pace,
+        ready: &mut Ready,
+        policy: &mut P,
+        counters: &mut Counters,
+    ) -> bool {
         let caller = &mut self.callers[usize::from(slot.slot)];
         match caller.state {
             CallerState::Idle | CallerState::Waiting => return false,
@@ -129,7 +151,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             // Nor is what we have not granted.
             CallerState::Receiving(ref response) if response.is_withheld() => {}
             CallerState::Requesting | CallerState::Receiving(_) => {
-                if caller.upkeep.ask_after_tick(base_ticks) {
+                if let Some(ticks) = caller.upkeep.ask_after_tick(pace.base_ticks) {
+                    pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }
             }
@@ -169,7 +192,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 }
                 // What we have not granted is not the peer's silence, but it asks for that: see
                 // `response_wanted`.
-                if !is_withheld && server.upkeep.ask_after_tick(pace.base_ticks) {
+                if !is_withheld && let Some(ticks) = server.upkeep.ask_after_tick(pace.base_ticks) {
+                    pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }
             }

@@ -111,16 +111,15 @@ impl Upkeep {
         self.silent_ticks = 0;
     }
 
-    /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone
-    /// takes.
-    pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> bool {
+    /// One tick passed in silence. When it is time to ask, how many did; `base_ticks` is what the round trip
+    /// alone takes.
+    pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> Option<u8> {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         if self.quiet_ticks < self.patience_ticks.max(base_ticks) {
-            return false;
+            return None;
         }
-        self.quiet_ticks = 0;
         self.patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
-        true
+        Some(core::mem::take(&mut self.quiet_ticks))
     }
 
     /// One tick passed in silence. True from the `ticks`-th on, until something is heard or done.

@@ -10,6 +10,8 @@ farcall_driver::declare_counters! {
         calls_made: "calls" => "Calls made here: each tagged message is one, too",
         messages_sent: "messages" => "Tagged messages that left",
         retransmissions: "packets" => "Packets with bytes that were sent before",
+        silences: "messages" => "Messages that waited in silence until they were asked for",
+        silence_time: "ns" => "How long they waited, all together",
         resends_sent: "packets" => "Asked for bytes once more",
         restarts_sent: "packets" => "Asked for requests from the start",
         busy_sent: "packets" => "Said to be alive but not there yet",
@@ -50,6 +52,8 @@ impl PacketCounters {
         self.calls_made.set(messages.calls);
         self.messages_sent.set(mail.sent);
         self.retransmissions.set(messages.retransmissions);
+        self.silences.set(messages.silences);
+        self.silence_time.set(messages.silence_nanos);
         self.resends_sent.set(messages.resends_sent);
         self.restarts_sent.set(messages.restarts_sent);
         self.busy_sent.set(messages.busy_sent);

@@ -18,6 +18,8 @@ farcall_driver::declare_counters! {
         blocks_sent: "blocks" => "Payloads sent as blocks",
         blocks_received: "blocks" => "Payloads received as blocks",
         ring_full: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
+        blocks_full: "times" => "Payloads that found no block memory free, at each try",
+        window_full: "times" => "Tagged messages that found the peer's window full, at each try",
         backlog: "messages" => "Messages that wait for room now",
         violations: "sessions" => "Sessions ended because the peer broke the protocol",
     }

@@ -366,7 +366,10 @@ impl<D: LaneDriver> Session<D> {
             other => other,
         };
         let bytes = payload.as_slice();
-        let Ok(mut loan) = self.block_for(bytes.len(), shared) else { return Err(payload) };
+        let Ok(mut loan) = self.block_for(bytes.len(), shared) else {
+            shared.counters.blocks_full.increment();
+            return Err(payload);
+        };
         self.fill(&mut loan, bytes, shared);
         // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to
         // wait until all that was copied has left this core.
@@ -399,6 +402,7 @@ impl<D: LaneDriver> Session<D> {
         let is_admitted = self.tx.messages.window.admits(counted)
             || self.learn_of_room(shared) && self.tx.messages.window.admits(counted);
         if !is_admitted {
+            shared.counters.window_full.increment();
             return Err(payload);
         }
         self.transmit(Message::tagged(tag), payload, shared)?;
