@@ -89,6 +89,9 @@ pub enum Command {
 pub enum Sim {
     /// Runs random clusters under random faults, and checks the rules that must hold whatever happens
     Swarm(Swarm),
+    /// Puts every known cause of slowness into a simulated fabric, and says how often `explain` names it
+    /// first
+    Causes(runs::Causes),
 }
 
 /// `farcall sim swarm`.

@@ -69,6 +69,7 @@ fn run() -> Result<(), Failure> {
         }
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Sim(Sim::Swarm(swarm)) => commands::sim::run(&swarm),
+        Command::Sim(Sim::Causes(causes)) => commands::explain::score::run(&causes),
         Command::Audit(audit) => commands::audit::run(&audit),
         Command::Explain(explain) => commands::explain::run(&explain),
         Command::Report(report) => commands::report::run(&report),

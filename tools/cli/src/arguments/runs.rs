@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{parse_seconds, whole_number};
+use super::{Output, parse_seconds, whole_number};
 use crate::output::Destination;
 
 /// `farcall audit`.
@@ -25,9 +25,33 @@ pub struct Explain {
     /// Folders that --record made; several are put side by side
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
+    /// Carries out the experiment that could refute the first cause of each run, on a simulated fabric, and
+    /// says whether it did
+    #[arg(long = "try")]
+    pub try_out: bool,
+    /// With --try: how many times the run as it was and the changed one are done, each time with another
+    /// seed
+    #[arg(long, default_value = "5", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
+    pub pairs: u64,
     /// Writes one JSON object for each finding to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+/// `farcall sim causes`.
+#[derive(Debug, Args)]
+pub struct Causes {
+    /// How many seeds each cause is put in with
+    #[arg(long, default_value = "20", value_parser = whole_number::<{ u32::MAX as u64 }>)]
+    pub seeds: u64,
+    /// The first of them
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// Causes, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub cause: Vec<String>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `farcall diff`.

@@ -19,5 +19,6 @@ pub mod published;
 pub mod regime;
 pub mod simulation;
 pub mod store;
+pub mod uses;
 pub mod workload;
 pub mod world;

@@ -5,6 +5,7 @@
 //! simulated, and a fingerprint by which somebody else's run can be recognised as the same.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use farcall::parameters::Settings;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::run::exchange::OwnCounters;
 use crate::run::losses::Losses;
+use crate::run::uses::{Ledger, Uses};
 
 /// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is
 /// looked at here.
@@ -69,6 +71,10 @@ pub struct SimulatedRun {
     pub totals: Totals,
     /// Packets that `fault.*` took before they came to the fabric.
     pub injected: u64,
+    /// What the hosts counted, all together.
+    pub counters: BTreeMap<String, u64>,
+    /// What the fabric's resources had to do.
+    pub uses: Uses,
     /// How long the simulation itself took.
     pub wall: Duration,
 }
@@ -80,7 +86,7 @@ impl SimulatedRun {
     }
 
     /// The fields of records that say which simulation their figures come from.
-    pub fn fields(&self) -> [(&'static str, Value); 8] {
+    pub fn fields(&self) -> [(&'static str, Value); 9] {
         [
             ("fabric", self.profile.as_str().into()),
             ("seed", self.seed.into()),
@@ -89,6 +95,7 @@ impl SimulatedRun {
             ("events", self.totals.events.into()),
             ("packet_events", self.totals.packet_events.into()),
             ("drops", self.drops().into()),
+            ("uses", json!(self.uses)),
             ("wall_seconds", self.wall.as_secs_f64().into()),
         ]
     }
@@ -128,18 +135,22 @@ impl SimulatedFabric {
         condition: impl FnMut() -> bool,
     ) -> Result<SimulatedRun, SimulationError> {
         let (begun, before) = (Instant::now(), OwnCounters::read().of_all_hosts());
+        let ledger = Ledger::of(cluster.fabric());
         let until = farcall::Instant::ZERO + within;
         match cluster.run_while_until(condition, until) {
             Outcome::Done => {}
             Outcome::TimeReached => return Err(SimulationError::Unfinished { within }),
             Outcome::Quiet => return Err(SimulationError::Stuck),
         }
+        let counters = OwnCounters::read().of_all_hosts().since(&before);
         Ok(SimulatedRun {
             profile: self.profile.name.clone(),
             seed: self.seed,
             trace_hash: cluster.fabric().trace_hash(),
             totals: cluster.fabric().totals(),
-            injected: Losses::of(&OwnCounters::read().of_all_hosts().since(&before)).injected,
+            injected: Losses::of(&counters).injected,
+            counters,
+            uses: Ledger::of(cluster.fabric()).since(&ledger, 0, &self.profile),
             wall: begun.elapsed(),
         })
     }

@@ -6,7 +6,7 @@ use core::fmt::Debug;
 
 use farcall::TransportKind;
 use farcall_lab::explain::trace::Traced;
-use farcall_lab::record::{Figure, Origin, Record};
+use farcall_lab::record::{Figure, Origin, Record, Statistic};
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::closed_loop::Outcome;
@@ -148,8 +148,11 @@ pub fn record_of(
         samples: outcome.calls,
         in_flight: outcome.in_flight,
     };
-    let fields = outcome.fields().into_iter().chain(more);
-    let fields = fields.chain(tracing::field(figure.statistic, &outcome.traced));
+    // What a whole measurement did stands once, beside its median.
+    let statistic = figure.statistic;
+    let is_of_row = |name: &str| statistic == Statistic::P50 || name != "uses";
+    let fields = outcome.fields().into_iter().filter(|(name, _)| is_of_row(name)).chain(more);
+    let fields = fields.chain(tracing::field(statistic, &outcome.traced));
     figure.record(origin, fields)
 }
 

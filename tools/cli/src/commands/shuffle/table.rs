@@ -261,6 +261,11 @@ impl Table<'_> {
         if matches!(self.place, Place::Simulated(_)) {
             more.push(("packets_dropped", line.drops().into()));
             more.push(("trace_hashes", json!(line.traces())));
+            let first = launches.iter().find_map(|launch| launch.simulated.as_ref());
+            if let Some(run) = first.filter(|_| statistic == Statistic::P50 && name == "p50") {
+                more.extend([("uses", json!(run.uses)), ("counters", json!(run.counters))]);
+                more.push(("window_operations", json!(launches[0].times.len())));
+            }
         }
         let origin = Origin {
             command: "shuffle",

@@ -153,7 +153,9 @@ pub fn anatomy(runs: &[RecordedRun]) -> Vec<Finding> {
     let several = runs.len() > 1;
     let of_run = |run: &RecordedRun| {
         let name = if several { format!("{} ", run.name) } else { String::new() };
-        let cells: Vec<_> = run.figures.iter().filter_map(Anatomy::of).collect();
+        // Where resources were observed their counters go before the patterns of a trace.
+        let unseen = run.figures.iter().filter(|figure| !figure.more.contains_key("uses"));
+        let cells: Vec<_> = unseen.filter_map(Anatomy::of).collect();
         cells.into_iter().flat_map(move |cell| ranked(&cell, &name)).collect::<Vec<_>>()
     };
     let mut findings: Vec<_> = runs.iter().flat_map(of_run).collect();

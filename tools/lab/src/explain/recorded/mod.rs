@@ -4,6 +4,7 @@
 //! be told from one that ended; `results.jsonl` grows line by line, and `docs/results.md` describes both.
 
 mod anatomy;
+pub mod causes;
 mod diff;
 mod document;
 mod drift;
@@ -83,6 +84,7 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     findings.extend(drift(runs));
     findings.extend(throttled(runs));
     findings.extend(interventions(runs));
+    findings.extend(causes::causes(runs));
     findings.extend(anatomy(runs));
     findings.extend(messages(runs));
     findings.sort_by_key(|finding| finding.section);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Cluster, Program, Tasks};
+use farcall::simulated::{Cluster, Fabric, Program, Tasks};
 use farcall::{Endpoint, Event, Instant, Node, Peer};
 use farcall_base::seed_of_stream;
 
@@ -18,6 +18,7 @@ use super::worker::OVERHEAD_MAX;
 use super::{Exchange, ExchangeResult, Instruments, READY, Timing};
 use crate::explain::trace::HostTrace;
 use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::run::uses::Ledger;
 use crate::statistics::batches::Batches;
 use crate::statistics::histogram::LatencyHistogram;
 use crate::statistics::warmup::Warmup;
@@ -60,10 +61,14 @@ pub fn simulate_with(
     let mut result = ExchangeResult::new(&exchange, &findings.reports);
     let before = findings.counters_before.take().unwrap_or_default();
     result.counters = OwnCounters::read().of_all_hosts().since(&before);
+    let mut run = run?;
+    if let Some(before) = &findings.ledger_before {
+        run.uses = Ledger::of(cluster.fabric()).since(before, exchange.servers, &fabric.profile);
+    }
     result.asides.traces = core::mem::take(&mut findings.traces);
     let servers = findings.servers.iter();
     result.asides.traces.extend(servers.filter_map(|(rank, server)| HostTrace::end(*rank, server)));
-    Ok((result, run?))
+    Ok((result, run))
 }
 
 /// What faults draw follows the seed of the measurement as well as `fault.seed`.
@@ -79,6 +84,7 @@ struct Findings {
     reports: Vec<ClientReport>,
     failure: Option<(u32, String)>,
     counters_before: Option<OwnCounters>,
+    ledger_before: Option<Ledger>,
     instruments: Instruments,
     servers: Vec<(u32, Rc<Endpoint>)>,
     traces: Vec<HostTrace>,
@@ -121,6 +127,7 @@ fn program(node: &Node, exchange: &Rc<Exchange>, findings: &Rc<RefCell<Findings>
         peers: Vec::new(),
         exchange: Rc::clone(exchange),
         findings: Rc::clone(findings),
+        fabric: node.host().map(|host| host.fabric().clone()),
         phase: Phase::Connecting,
     })
 }
@@ -145,6 +152,7 @@ struct Client {
     peers: Vec<Peer>,
     exchange: Rc<Exchange>,
     findings: Rc<RefCell<Findings>>,
+    fabric: Option<Fabric>,
     phase: Phase,
 }
 
@@ -221,6 +229,9 @@ impl Client {
         let Some(answer) = answered else { return Ok((done, Phase::Waiting)) };
         answer?;
         self.findings.borrow_mut().counters_before.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
+        if let Some(fabric) = self.fabric.as_ref() {
+            self.findings.borrow_mut().ledger_before.get_or_insert_with(|| Ledger::of(fabric));
+        }
         let begun = self.endpoint.clock().now();
         self.endpoint.tracer().switch(self.findings.borrow().instruments.trace);
         let (timing, calls) = (self.exchange.timing, self.exchange.calls);

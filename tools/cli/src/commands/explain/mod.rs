@@ -1,0 +1,38 @@
+//! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
+
+mod rerun;
+pub mod score;
+mod trial;
+
+use farcall_base::printable;
+use farcall_lab::explain::recorded::{RecordedRun, explain as findings};
+
+use super::audit::show;
+use crate::arguments::runs::Explain;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Reads all runs before anything is said of one.
+pub fn run(explain: &Explain) -> Result<(), Failure> {
+    let read = |path: &std::path::PathBuf| RecordedRun::read(path).map_err(Failure::run);
+    let runs = explain.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut report = Report::open(explain.json.as_ref())?;
+    for recorded in &runs {
+        let run = &recorded.run;
+        let ended = match run.window_seconds {
+            Some(seconds) => format!("{seconds:.1} s"),
+            None => "did not end: its last figures are missing".to_owned(),
+        };
+        let words = printable(&run.arguments.join(" ")).into_owned();
+        let (name, figures) = (printable(&recorded.name), recorded.figures.len());
+        report
+            .line(format_args!("# {name}: farcall {words}; {figures} figures, seed {}, {ended}", run.seed))?;
+    }
+    show(&findings(&runs), &mut report)?;
+    if explain.try_out {
+        for run in &runs {
+            show(&trial::of_run(run, explain.pairs)?, &mut report)?;
+        }
+    }
+    Ok(())
+}

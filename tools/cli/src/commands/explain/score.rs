@@ -1,0 +1,179 @@
+//! `farcall sim causes`: every cause put into a simulated fabric on purpose, and how often it is named first.
+
+use farcall_lab::explain::recorded::RecordedRun;
+use farcall_lab::explain::recorded::causes::evidence::Evidence;
+use farcall_lab::explain::recorded::causes::rank;
+use serde_json::json;
+
+use super::rerun::Words;
+use crate::arguments::runs::Causes;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+
+/// The version of the objects that `--json` writes.
+const SCHEMA: &str = "farcall.causes.v1";
+
+/// A cause, and the command that puts it in, without fabric and seed.
+struct Injection {
+    rule: &'static str,
+    words: &'static str,
+}
+
+const fn put_in(rule: &'static str, words: &'static str) -> Injection {
+    Injection { rule, words }
+}
+
+/// All that are put in. `R`, `B` and `H` stand for an echo of 1 KB over ring, basic and homa.
+const INJECTIONS: &[Injection] = &[
+    put_in(
+        "receive_queue",
+        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.nic.receive_queue_packets=8",
+    ),
+    put_in("receive_queue", "B --in-flight 16 --clients 4 --set fabric.nic.receive_queue_packets=8"),
+    put_in(
+        "nic_buffer",
+        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.nic.receive_buffer_bytes=8192",
+    ),
+    put_in(
+        "port_buffer",
+        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.switch.port_buffer_bytes=8192",
+    ),
+    put_in("loss", "B --in-flight 8 --set fault.drop_permille=10"),
+    put_in("loss", "H --in-flight 8 --set fault.drop_permille=10"),
+    put_in("corruption", "B --in-flight 8 --set basic.checksum=true --set fault.corrupt_permille=10"),
+    put_in("ring_room", "R --in-flight 16 --set fabric.lanes.ring_bytes=8192"),
+    put_in("ring_room", "R --in-flight 64 --set fabric.lanes.ring_bytes=4096"),
+    put_in(
+        "block_memory",
+        "perf echo --transport ring+sim --sizes 64K --in-flight 16 --set fabric.lanes.block_bytes=131072",
+    ),
+    put_in(
+        "send_queue",
+        "perf echo --transport basic+sim --sizes 64K --in-flight 4 --set fabric.nic.send_queue_packets=8",
+    ),
+    put_in(
+        "grants",
+        "perf echo --transport basic+sim --sizes 100K --set basic.rtt_bytes=1K --set fabric.link.propagation_ns=5000",
+    ),
+    put_in("handler", "R --in-flight 16 --handler 2us"),
+    put_in("handler", "B --in-flight 16 --handler 2us"),
+    put_in("serving", "R --in-flight 16 --set fabric.host.handler_ns=2000"),
+    put_in("poll", "R --in-flight 16 --set fabric.host.poll_ns=4000"),
+    put_in("make_packets", "B --in-flight 16 --set fabric.host.send_packet_ns=2000"),
+    put_in(
+        "copy_out",
+        "perf echo --transport basic+sim --sizes 3K --in-flight 16 --set fabric.host.send_byte_ns=1",
+    ),
+    put_in("descriptors", "B --in-flight 16 --set fabric.nic.descriptor_ns=2000"),
+    put_in("doorbells", "R --in-flight 16 --set fabric.nic.doorbell_ns=2000"),
+    put_in("take_packets", "B --in-flight 16 --set fabric.host.receive_packet_ns=2000"),
+    put_in(
+        "copy_in",
+        "perf echo --transport basic+sim --sizes 3K --in-flight 16 --set fabric.host.receive_byte_ns=1",
+    ),
+    put_in("nic_sending", "B --in-flight 16 --set fabric.nic.transmit_packet_ns=4000"),
+    put_in("nic_receiving", "B --in-flight 16 --set fabric.nic.receive_packet_ns=4000"),
+    put_in("pcie", "perf echo --transport basic+sim --sizes 64K --in-flight 8 --set fabric.nic.pcie_gbps=10"),
+    put_in(
+        "pcie_requests",
+        "perf echo --transport basic+sim --sizes 3K --in-flight 16 --set fabric.nic.dma_read_ns=500",
+    ),
+    put_in("link", "perf echo --transport ring+sim --sizes 64K --in-flight 8 --set fabric.link.gbps=40"),
+    put_in("link", "perf echo --transport basic+sim --sizes 64K --in-flight 8 --set fabric.link.gbps=40"),
+    put_in(
+        "uplink",
+        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set \
+         fabric.topology={two-level={racks=2,machines_per_rack=8,servers_per_machine=1,uplinks_per_rack=1,uplink_gbps=20,uplink_choice=\"flow\"}}",
+    ),
+    put_in(
+        "receive_path",
+        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport ring+sim --set \
+         fabric.receive_path={gbps=10,slowdown_per_source=0.1,source_window_us=10}",
+    ),
+    put_in("flight", "R --in-flight 8 --set fabric.link.propagation_ns=5000"),
+    put_in("flight", "H --in-flight 8 --set fabric.link.propagation_ns=5000"),
+    put_in("switching", "B --in-flight 8 --set fabric.switch.latency_ns=5000"),
+    put_in("pcie_trips", "B --in-flight 8 --set fabric.nic.pcie_round_trip_ns=5000"),
+    put_in("held_up", "R --in-flight 8 --set fault.delay_permille=1000 --set fault.delay_time=5us"),
+    put_in("window", "R --in-flight 1"),
+    put_in("window", "B --in-flight 1"),
+];
+
+impl Injection {
+    fn words(&self) -> Words {
+        let echo = |protocol| format!("perf echo --transport {protocol}+sim --sizes 1K");
+        let mut words: Vec<String> = Vec::new();
+        for word in self.words.split_whitespace() {
+            match word {
+                "R" => words.extend(echo("ring").split(' ').map(str::to_owned)),
+                "B" => words.extend(echo("basic").split(' ').map(str::to_owned)),
+                "H" => words.extend(echo("homa").split(' ').map(str::to_owned)),
+                other => words.push(other.to_owned()),
+            }
+        }
+        words.extend(["--fabric", "connectx7-ndr"].map(str::to_owned));
+        Words::of(&words)
+    }
+}
+
+/// How often each was named.
+struct Score {
+    first: u64,
+    named: u64,
+    /// What was named first instead, of the last seed where something was.
+    instead: Option<&'static str>,
+}
+
+/// Puts every cause in, with every seed.
+pub fn run(causes: &Causes) -> Result<(), Failure> {
+    let mut report = Report::open(causes.output.json.as_ref())?;
+    let wanted = |injection: &&Injection| {
+        causes.cause.is_empty() || causes.cause.iter().any(|name| name == injection.rule)
+    };
+    let injections: Vec<_> = INJECTIONS.iter().filter(wanted).collect();
+    if injections.is_empty() {
+        let mut names: Vec<_> = INJECTIONS.iter().map(|injection| injection.rule).collect();
+        names.dedup();
+        return Err(Failure::Usage(format!(
+            "--cause: there is no such cause; there are {}",
+            names.join(", ")
+        )));
+    }
+    let progress = Progress::new(injections.len() * causes.seeds as usize, causes.output.quiet);
+    report.line("| cause | put in by `farcall …` | named first |")?;
+    report.line("|---|---|---|")?;
+    let (mut right, mut all) = (0, 0);
+    for injection in injections {
+        let words = injection.words();
+        let mut score = Score { first: 0, named: 0, instead: None };
+        for seed in causes.seed..causes.seed + causes.seeds {
+            score.add(injection.rule, &words.run(seed)?);
+            progress.step();
+        }
+        let instead = score.instead.map_or_else(String::new, |rule| format!(", else {rule}"));
+        let cell =
+            format!("| {} | `{words}` | {} of {}{instead} |", injection.rule, score.first, causes.seeds);
+        progress.suspend(|| report.line(&cell))?;
+        report.object(&json!({
+            "schema": SCHEMA, "cause": injection.rule, "command": words.to_string(), "seeds": causes.seeds,
+            "first": score.first, "named": score.named, "instead": score.instead,
+        }))?;
+        (right, all) = (right + score.first, all + causes.seeds);
+    }
+    report.line(format_args!("\nnamed first: {right} of {all}"))
+}
+
+impl Score {
+    fn add(&mut self, rule: &str, run: &RecordedRun) {
+        let Some(evidence) = run.figures.iter().find_map(|figure| Evidence::of(figure, run)) else { return };
+        let ranked = rank(&evidence);
+        let first = ranked.first().map(|cause| cause.rule.name);
+        self.named += u64::from(ranked.iter().any(|cause| cause.rule.name == rule));
+        if first == Some(rule) {
+            self.first += 1;
+        } else {
+            self.instead = first.or(Some("none"));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the record of a measurement holds against each cause.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::explain::recorded::{RecordedFigure, RecordedRun};
+use crate::run::uses::Uses;
+
+/// Operations that a judgement needs.
+const OPERATIONS_MIN: f64 = 5.0;
+
+/// A measurement on a fabric whose resources were observed.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// Transport, row and operations in flight.
+    pub about: String,
+    /// The command that measured.
+    pub command: String,
+    /// The protocol of the transport, such as `basic`.
+    pub protocol: String,
+    /// Operations of the measured time.
+    pub operations: f64,
+    /// The mean time of one.
+    pub operation_nanos: f64,
+    /// How many were in flight all the time; `None` where that was not kept up.
+    pub in_flight: Option<f64>,
+    /// Hosts that call.
+    pub clients: f64,
+    /// Counters of all hosts, by their own names.
+    pub counters: BTreeMap<String, f64>,
+    /// What the resources had to do.
+    pub uses: Uses,
+    /// Parameters of the run that were set, by name.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Evidence {
+    /// What a figure says, if it stands for a whole measurement.
+    pub fn of(figure: &RecordedFigure, run: &RecordedRun) -> Option<Self> {
+        let more = &figure.more;
+        let uses: Uses = serde_json::from_value(more.get("uses")?.clone()).ok()?;
+        let number = |field: &str| more.get(field).and_then(Value::as_f64);
+        // A row of some lengths only is not the measurement.
+        if figure.statistic != "p50" || figure.unit != "ns" || number("decile").is_some() {
+            return None;
+        }
+        let operations = number("window_operations").unwrap_or(figure.samples as f64);
+        let kept = number("calls_per_second").map(|rate| (figure.in_flight.max(1) as f64, rate));
+        let operation_nanos = match kept {
+            Some((in_flight, rate)) => in_flight / rate * 1e9,
+            None => number("mean_ns").unwrap_or(uses.window_nanos / operations.max(1.0)),
+        };
+        let sane = operations >= OPERATIONS_MIN && operation_nanos > 0.0 && uses.window_nanos > 0.0;
+        let in_flight = kept.map(|(in_flight, _)| in_flight);
+        let beside = in_flight.map_or_else(String::new, |in_flight| format!(", {in_flight} in flight"));
+        sane.then(|| Self {
+            about: format!("{} {}{beside}", figure.transport, figure.name),
+            command: figure.command.clone(),
+            protocol: figure.transport.split('+').next().unwrap_or_default().to_owned(),
+            operations,
+            operation_nanos,
+            in_flight,
+            clients: number("clients").unwrap_or(1.0).max(1.0),
+            counters: counters(more),
+            uses,
+            parameters: run.run.parameters.iter().filter_map(|text| assignment(text)).collect(),
+        })
+    }
+
+    /// A counter's sum over all groups that have it.
+    pub fn counted(&self, name: &str) -> f64 {
+        self.counters.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// Packets that were lost in some place, or by a counter that counts such.
+    pub fn lost(&self, place: &str) -> f64 {
+        self.uses.drops.get(place).map_or_else(|| self.counted(place), |drops| *drops as f64)
+    }
+}
+
+fn assignment(text: &String) -> Option<(String, String)> {
+    text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Those of clients and servers, by the last part of their names.
+fn counters(more: &serde_json::Map<String, Value>) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    let groups = ["counters", "server_counters"].iter().filter_map(|field| more.get(*field)?.as_object());
+    for (name, count) in groups.flatten() {
+        let name = name.rsplit('.').next().unwrap_or_default().to_owned();
+        *sums.entry(name).or_default() += count.as_f64().unwrap_or(0.0);
+    }
+    sums
+}

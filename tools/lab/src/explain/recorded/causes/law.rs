@@ -1,0 +1,236 @@
+//! What would be won without a cause, by the laws of closed systems.
+//!
+//! A resource that works a share of the time cannot do more than one over that share times as much
+//! (utilisation law), and an operation that spends a share of its time in a place is at most one over the rest
+//! times as fast without it (Little's law, by which the numbers of packets there are those shares). What is
+//! won without a cause is the lesser of both. (Denning and Buzen, 1978.)
+
+use farcall::parameters::Settings;
+
+use super::evidence::Evidence;
+use super::table::{REFUSED_MIN, Reads, Side};
+use crate::run::uses::HostUse;
+
+/// No gain is more than that: what is left always takes something.
+const GAIN_MAX: f64 = 1000.0;
+
+/// What a cause takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// The share of an operation's time.
+    pub share: f64,
+    /// The share of the time for which each resource is at work on it.
+    busy: Vec<(&'static str, f64)>,
+    /// The figure that it is read from, in words.
+    pub figure: String,
+}
+
+/// The resources of a measurement, and where its operations are.
+pub struct Law<'a> {
+    evidence: &'a Evidence,
+    /// The busiest of each kind, by name.
+    stations: Vec<(String, f64)>,
+    /// Operations for each packet that is somewhere.
+    scale: f64,
+    /// Operations at a time, wherever they are.
+    all: f64,
+    /// The share of operations that are nowhere on the fabric and wait for nothing that is sent again.
+    unplaced: f64,
+    /// The share of an operation's time that is a wait for what is sent again.
+    silent: f64,
+}
+
+impl<'a> Law<'a> {
+    /// The law of a measurement.
+    pub fn of(evidence: &'a Evidence) -> Self {
+        let uses = &evidence.uses;
+        let mut stations =
+            vec![("servers".to_owned(), uses.servers.busy), ("clients".to_owned(), uses.clients.busy)];
+        stations.extend(uses.resources.iter().map(|(name, on)| (name.clone(), on.busy)));
+        let hosts = [&uses.servers, &uses.clients].map(|hosts| hosts.unread + hosts.working);
+        let there = hosts.iter().sum::<f64>() + uses.resources.values().map(|on| on.there).sum::<f64>();
+        let packets = uses.packets as f64 / evidence.operations;
+        // A call is one packet there and one back; of longer messages several packets are in many places.
+        let scale = if evidence.in_flight.is_some() && packets > 0.0 { 2.0 / packets } else { 1.0 };
+        let silences = evidence.counted("silence_time") / uses.window_nanos;
+        let all = evidence.in_flight.unwrap_or(there * scale + silences).max(f64::MIN_POSITIVE);
+        let unplaced = evidence.in_flight.map_or(0.0, |_| 1.0 - (there * scale + silences) / all).max(0.0);
+        Self { evidence, stations, scale, all, unplaced, silent: silent(evidence) }
+    }
+
+    /// What a cause takes, as far as its counters say; `None` where they say that it is not there.
+    pub fn taken(&self, reads: &Reads) -> Option<Taken> {
+        match reads {
+            Reads::Resources(names) => self.resources(names),
+            Reads::Work(kinds) => self.work(kinds),
+            Reads::Lost(places) => self.lost(places),
+            Reads::Room(counters) => self.room(counters),
+            Reads::Stood(side) => self.stood(*side),
+            Reads::HeldUp => self.held_up(),
+            Reads::Window => self.window(),
+        }
+    }
+
+    /// How many times the rate without that part of what a cause takes.
+    pub fn gain(&self, taken: &Taken, part: f64) -> f64 {
+        let busy = |(name, busy): &(String, f64)| {
+            let less = taken.busy.iter().filter(|(own, _)| own == name).map(|(_, less)| less).sum::<f64>();
+            (busy - part * less).max(0.0)
+        };
+        let ceiling = 1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max);
+        let faster = 1.0 / (1.0 - part * taken.share).max(1.0 / GAIN_MAX);
+        faster.min(ceiling).max(1.0)
+    }
+
+    /// How many times the rate with more in flight and nothing else changed, at most.
+    pub fn ceiling(&self) -> f64 {
+        self.gain(&Taken { share: 1.0, ..Taken::default() }, 1.0)
+    }
+
+    /// The busiest resources, in words.
+    pub fn busiest(&self) -> String {
+        let mut stations: Vec<_> = self.stations.iter().filter(|(_, busy)| *busy > 0.0).collect();
+        stations.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let words: Vec<_> = stations
+            .iter()
+            .take(3)
+            .map(|(name, busy)| format!("{} {:.0} %", named(name), busy * 100.0))
+            .collect();
+        words.join(", ")
+    }
+
+    fn share(&self, there: f64) -> f64 {
+        (there * self.scale / self.all).min(1.0)
+    }
+
+    fn resources(&self, names: &'static [&'static str]) -> Option<Taken> {
+        let uses = names.iter().filter_map(|name| Some((*name, self.evidence.uses.resources.get(*name)?)));
+        let uses: Vec<_> = uses.filter(|(_, on)| on.there > 0.0).collect();
+        let busiest = uses.iter().max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
+        let share = self.share(uses.iter().map(|(_, on)| on.there).sum());
+        let figure = if busiest.1.busy > 0.0 {
+            format!(
+                "the busiest, number {}, works {:.0} % of the time, and {:.0} % of an operation's time goes there",
+                busiest.1.at,
+                busiest.1.busy * 100.0,
+                share * 100.0
+            )
+        } else {
+            format!("{:.0} % of an operation's time goes there", share * 100.0)
+        };
+        // Requests are part of what reads take.
+        let whole = |name: &'static str| if name == "nic_read_requests" { "nic_reads" } else { name };
+        let busy = uses.iter().flat_map(|(name, on)| [(*name, on.busy), (whole(name), on.busy)]);
+        let mut busy: Vec<_> = busy.collect();
+        busy.dedup();
+        Some(Taken { share, busy, figure })
+    }
+
+    fn work(&self, kinds: &'static [&'static str]) -> Option<Taken> {
+        let uses = &self.evidence.uses;
+        let of = |hosts: &HostUse| kinds.iter().filter_map(|kind| hosts.work.get(*kind)).sum::<f64>();
+        let there =
+            |hosts: &HostUse| (hosts.unread + hosts.working) * of(hosts) / hosts.busy.max(f64::MIN_POSITIVE);
+        let (servers, clients) = (of(&uses.servers), of(&uses.clients));
+        let most = servers.max(clients);
+        (most > 0.0).then(|| Taken {
+            share: self.share(there(&uses.servers) + there(&uses.clients)),
+            busy: vec![("servers", servers), ("clients", clients)],
+            figure: format!(
+                "it takes {:.0} % of the time of {}, whose processor works {:.0} %",
+                most * 100.0,
+                if servers >= clients { "the busiest server" } else { "the busiest client" },
+                uses.servers.busy.max(uses.clients.busy) * 100.0
+            ),
+        })
+    }
+
+    fn lost(&self, places: &'static [&'static str]) -> Option<Taken> {
+        let lost: f64 = places.iter().map(|place| self.evidence.lost(place)).sum();
+        let all: f64 = super::table::RULES
+            .iter()
+            .filter_map(|rule| if let Reads::Lost(places) = rule.reads { Some(places) } else { None })
+            .flatten()
+            .map(|place| self.evidence.lost(place))
+            .sum();
+        let waits = self.evidence.counted("silences");
+        (lost > 0.0 && waits > 0.0).then(|| Taken {
+            share: self.silent * lost / all,
+            figure: format!(
+                "{lost:.0} packets were lost, and {waits:.0} messages waited {:.0} us each until they were asked for",
+                self.evidence.counted("silence_time") / waits / 1e3
+            ),
+            busy: Vec::new(),
+        })
+    }
+
+    fn room(&self, counters: &'static [&'static str]) -> Option<Taken> {
+        let count = |name: &str| match name {
+            // What waits for room is counted with what waits for blocks or windows.
+            "ring_full" => {
+                let others = self.evidence.counted("blocks_full") + self.evidence.counted("window_full");
+                if others > 0.0 { 0.0 } else { self.evidence.counted(name) }
+            }
+            "send_queue_full" => self.evidence.uses.send_queue_full as f64,
+            other => self.evidence.counted(other),
+        };
+        let refused: f64 = counters.iter().map(|name| count(name)).sum();
+        let often = refused / self.evidence.operations;
+        (often >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
+            share: self.unplaced,
+            busy: Vec::new(),
+            figure: format!(
+                "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
+                counters.join("`, `"),
+                self.evidence.operations,
+                self.unplaced * 100.0
+            ),
+        })
+    }
+
+    fn stood(&self, side: Side) -> Option<Taken> {
+        let uses = &self.evidence.uses;
+        let share = if side == Side::Servers { uses.servers.stood } else { uses.clients.stood };
+        let figure = format!("it stood still {:.0} % of the time", share * 100.0);
+        (share > 0.0).then(|| Taken { share, busy: Vec::new(), figure })
+    }
+
+    fn held_up(&self) -> Option<Taken> {
+        let time = self.evidence.parameters.get("fault.delay_time")?;
+        let settings = Settings::load([format!("fault.delay_time={time}")]).ok()?;
+        let nanos = settings.fault.delay_time?.as_nanos() as f64;
+        let delayed = self.evidence.counted("delayed");
+        let share = self.share(delayed * nanos / self.evidence.uses.window_nanos);
+        let figure = format!(
+            "{delayed:.0} packets were held up for {time} each, {:.0} % of an operation's time",
+            share * 100.0
+        );
+        (delayed > 0.0).then(|| Taken { share, busy: Vec::new(), figure })
+    }
+
+    fn window(&self) -> Option<Taken> {
+        let in_flight = self.evidence.in_flight?;
+        let figure = format!("with {in_flight} in flight the busiest are {}", self.busiest());
+        Some(Taken { share: 1.0, busy: Vec::new(), figure })
+    }
+}
+
+/// What people call a resource.
+fn named(name: &str) -> String {
+    match name {
+        "servers" => "a server's processor".to_owned(),
+        "clients" => "a client's processor".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// The share of an operation's time that is a wait for what is sent again. Of an operation with several such
+/// waits at a time only one is counted.
+fn silent(evidence: &Evidence) -> f64 {
+    let (waits, nanos) = (evidence.counted("silences"), evidence.counted("silence_time"));
+    if waits == 0.0 {
+        return 0.0;
+    }
+    let each = if waits < evidence.operations { nanos / evidence.operations } else { nanos / waits };
+    (each / evidence.operation_nanos).min(1.0 - 1.0 / GAIN_MAX)
+}

@@ -1,0 +1,133 @@
+//! What limits a measurement on an observed fabric: causes read from counters, ranked by what removing each
+//! would gain, with the experiment that could refute the first.
+//!
+//! A counter says how busy a resource was, or what it refused; [`table`] has the rules from there to causes,
+//! [`law`] what each would gain. Nothing is confirmed by that: a second run is ([`experiment`]).
+
+pub mod evidence;
+pub mod experiment;
+pub mod law;
+pub mod table;
+
+use self::evidence::Evidence;
+use self::experiment::Experiment;
+use self::law::{Law, Taken};
+use self::table::{RULES, Reads, Rule};
+use super::RecordedRun;
+use crate::explain::analysis::finding::{Finding, Section};
+
+/// A cause that gains less is not named.
+const GAIN_MIN: f64 = 1.05;
+
+/// Nearly always more in flight would help until the next resource is full; so another cause that gains nearly
+/// as much goes before the window.
+const WINDOW_HANDICAP: f64 = 1.25;
+
+/// From this share of waiting operations on it is not the window that holds them back.
+const HELD_BACK: f64 = 0.1;
+
+/// The most causes that are named for one measurement.
+const CAUSES_MAX: usize = 4;
+
+/// A cause of a measurement, with what is known of it.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// Its row of the table.
+    pub rule: &'static Rule,
+    /// What it takes.
+    pub taken: Taken,
+    /// How many times the rate without it, at most.
+    pub gain: f64,
+    /// What could refute it.
+    pub experiment: Option<Experiment>,
+}
+
+/// The causes of a measurement, the likeliest first.
+pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
+    let law = Law::of(evidence);
+    let of_rule = |rule: &'static Rule| {
+        let taken = law.taken(&rule.reads)?;
+        let gain = law.gain(&taken, 1.0);
+        let experiment = Experiment::of(rule, &taken, &law, evidence);
+        Some(Ranked { rule, taken, gain, experiment })
+    };
+    let mut causes: Vec<_> =
+        RULES.iter().filter_map(of_rule).filter(|cause| cause.gain >= GAIN_MIN).collect();
+    let is_room = |cause: &Ranked| matches!(cause.rule.reads, Reads::Room(_));
+    if causes.iter().any(|cause| is_room(cause) && cause.taken.share >= HELD_BACK) {
+        causes.retain(|cause| cause.rule.reads != Reads::Window);
+    }
+    let strength = |cause: &Ranked| match cause.rule.reads {
+        Reads::Window => (cause.gain / WINDOW_HANDICAP, 0.0),
+        _ => (cause.gain, cause.taken.share),
+    };
+    causes.sort_by(|a, b| {
+        let (a, b) = (strength(a), strength(b));
+        // What one resource allows is the same for all that lie before it.
+        let equal = (a.0 / b.0 - 1.0).abs() < 0.02;
+        if equal { b.1.total_cmp(&a.1) } else { b.0.total_cmp(&a.0) }
+    });
+    causes
+}
+
+/// What limits each observed measurement of the runs.
+pub fn causes(runs: &[RecordedRun]) -> Vec<Finding> {
+    let several = runs.len() > 1;
+    let of_run = |run: &RecordedRun| {
+        let name = if several { format!("{} ", run.name) } else { String::new() };
+        let measured = run.figures.iter().filter_map(|figure| Evidence::of(figure, run));
+        measured.flat_map(|evidence| findings(&evidence, &name)).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
+    let causes = rank(evidence);
+    let about = format!("{run}{}", evidence.about);
+    let Some(first) = causes.first() else { return vec![unknown(evidence, &about)] };
+    let hypothesis = |(place, cause): (usize, &Ranked)| {
+        let sentence = format!(
+            "{}. {}: {}; without it up to {:.2} times the rate",
+            place + 1,
+            cause.rule.cause,
+            cause.taken.figure,
+            cause.gain
+        );
+        let (low, high) =
+            cause.experiment.as_ref().map_or((1.0, cause.gain), |experiment| experiment.predicted);
+        let figures = [
+            ("rank", (place + 1) as f64),
+            ("gain", cause.gain),
+            ("share_percent", cause.taken.share * 100.0),
+            ("predicted_low", low),
+            ("predicted_high", high),
+        ];
+        Finding::new(Section::Hypothesis, cause.rule.name, &about, sentence).with(figures)
+    };
+    let hypotheses = causes.iter().take(CAUSES_MAX).enumerate().map(hypothesis);
+    let next = first.experiment.as_ref().map(|experiment| next(experiment, &about));
+    hypotheses.chain(next).collect()
+}
+
+fn next(experiment: &Experiment, about: &str) -> Finding {
+    let (low, high) = experiment.predicted;
+    let sentence = format!(
+        "{}: {low:.2} to {high:.2} times the rate if it is the first cause, the same rate if it is not",
+        experiment.words()
+    );
+    let figures = [("predicted_low", low), ("predicted_high", high)];
+    Finding::new(Section::NextExperiment, "change_the_first", about, sentence).with(figures)
+}
+
+/// What was looked at and is not it.
+fn unknown(evidence: &Evidence, about: &str) -> Finding {
+    let law = Law::of(evidence);
+    let lost: f64 = evidence.uses.drops.values().map(|drops| *drops as f64).sum();
+    let sentence = format!(
+        "none of the causes that I know: the busiest are {}, {lost:.0} packets were lost, and messages waited {:.0} us in all \
+         for something sent again",
+        law.busiest(),
+        evidence.counted("silence_time") / 1e3
+    );
+    Finding::new(Section::NotIdentifiable, "none_known", about, sentence)
+}
