@@ -27,8 +27,8 @@ pub use seam::{
     Record, RecordKind, STRANGERS_MAX, SendError, SendQueueFull, Words,
 };
 pub use telemetry::counters::{
-    Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
-    Snapshot,
+    Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterReader, CounterSnapshot,
+    GroupSnapshot, Snapshot,
 };
 pub use telemetry::{clock, counters, trace};
 #[cfg(feature = "testing")]

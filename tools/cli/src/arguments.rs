@@ -9,6 +9,8 @@ mod msgrate;
 mod needless;
 mod perf;
 pub mod ranks;
+#[cfg(test)]
+mod reference;
 pub mod runs;
 mod shuffle;
 mod tune;
@@ -18,6 +20,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_swarm::LeftOut;
@@ -30,7 +33,7 @@ use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
 pub use perf::Perf;
-use runs::{Audit, Diff, Explain, Ps, ReportArguments, Top};
+use runs::{Audit, Diff, Explain, Export, Ps, ReportArguments, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{ImportSource, LandscapeArgument, Tune, TuneAction};
 
@@ -74,12 +77,18 @@ pub enum Command {
     Stat(Stat),
     /// Shows what running processes do: rates, calls in flight, the use of their poll loops, and stalls
     Top(Top),
+    /// Serves the counters of all processes of this machine to Prometheus and others of its kind
+    Export(Export),
     /// Measures a store of polling daemons and clients on shared-memory slots
     Benchkv(Box<BenchKvArguments>),
     /// Serves a key-value store, or uses one
     Kv(Kv),
     /// Serves the names under which servers of an open cluster listen
     Registry(Registry),
+    /// Prints what a shell needs to complete the words of this program
+    Completions(Completions),
+    /// Writes the manual of this program: pages for `man`
+    Manual(Manual),
     /// Finds the settings of a program that cannot be told apart from the best
     Tune(Tune),
 }
@@ -160,6 +169,22 @@ pub struct Stat {
     /// Writes one JSON object for each counter to a file, or to standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+/// `farcall completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// For which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// `farcall manual`.
+#[derive(Debug, Args)]
+pub struct Manual {
+    /// The folder for the pages, which is made if need be
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// What changes how farcall runs.

@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod failure;
+mod notify;
 mod output;
 mod progress;
 mod usage;
@@ -79,6 +80,7 @@ fn run() -> Result<(), Failure> {
         Command::Ps(ps) => commands::ps::run(&ps),
         Command::Top(top) => commands::top::run(&top),
         Command::Stat(stat) => commands::stat::run(&stat),
+        Command::Export(export) => commands::export::run(&export),
         Command::Benchkv(mut benchkv) => {
             if enter(&mut benchkv.over)? {
                 commands::benchkv::run(&benchkv)
@@ -88,6 +90,8 @@ fn run() -> Result<(), Failure> {
         }
         Command::Kv(kv) => commands::kv::run(&kv),
         Command::Registry(registry) => commands::registry::run(&registry),
+        Command::Completions(completions) => commands::completions::run(&completions),
+        Command::Manual(manual) => commands::manual::run(&manual),
         Command::Tune(tune) => commands::tune::run(&tune),
     }
 }

@@ -22,7 +22,7 @@ pub use fuzz::fuzz_counter_file;
 pub use layout::{
     COUNTERS_PER_GROUP_MAX, DOC_BYTES_MAX, GROUPS_MAX, LABEL_BYTES_MAX, NAME_BYTES_MAX, UNIT_BYTES_MAX,
 };
-pub use reader::{CounterReadError, CounterSnapshot, GroupSnapshot, Snapshot};
+pub use reader::{CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, Snapshot};
 
 /// A handle to one counter. Copies count in the same cell; all of them belong on one thread at a time.
 ///

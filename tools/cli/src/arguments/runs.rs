@@ -110,3 +110,18 @@ pub struct Top {
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
     pub count: Option<u64>,
 }
+
+/// `farcall export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Serves them over HTTP at /metrics until it is ended, instead of printing them once; 127.0.0.1:9464 is
+    /// where scrapers of this machine look
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Seconds for which a process that has ended is still listed, with what it counted last
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse_seconds, requires = "listen")]
+    pub remember: Duration,
+    /// The most series that are listed; groups for which there is no room are counted instead
+    #[arg(long, value_name = "NUMBER", default_value = "100K", value_parser = whole_number::<{ u32::MAX as u64 }>)]
+    pub series: u64,
+}

@@ -3,11 +3,14 @@
 pub mod audit;
 pub mod benchkv;
 pub mod compare;
+pub mod completions;
 pub mod diff;
 pub mod doctor;
 pub mod explain;
+pub mod export;
 pub mod info;
 pub mod kv;
+pub mod manual;
 pub mod msgrate;
 pub mod perf;
 mod processes;

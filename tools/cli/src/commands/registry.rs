@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::arguments::Registry;
 use crate::failure::Failure;
+use crate::notify;
 use crate::output::Report;
 
 /// The version of the JSON objects of this command.
@@ -34,6 +35,7 @@ pub fn run(registry: &Registry) -> Result<(), Failure> {
         "address": address.to_string(),
         "ranks": ranks,
     }))?;
+    notify::ready();
     loop {
         std::thread::park();
     }

@@ -101,6 +101,22 @@ pub enum CounterReadError {
 impl CounterFile {
     /// Reads the counters of process `pid`, which may be our own.
     pub fn open_process(pid: u32) -> Result<Snapshot, CounterReadError> {
+        CounterReader::open(pid)?.read()
+    }
+}
+
+/// The counter file of another process, kept open to be read again and again.
+///
+/// It outlives its process: what was counted last can be read after the end, however that came, until this is
+/// dropped. Until then the system keeps the file's memory, some 64 KiB.
+#[derive(Debug)]
+pub struct CounterReader {
+    file: File,
+}
+
+impl CounterReader {
+    /// Finds the counter file of process `pid`, which may be our own.
+    pub fn open(pid: u32) -> Result<Self, CounterReadError> {
         let explain = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => CounterReadError::NoProcess { pid },
             io::ErrorKind::PermissionDenied => CounterReadError::NotAllowed { pid },
@@ -114,10 +130,15 @@ impl CounterFile {
                 let Some(file) = open_memory_file(&path).map_err(explain)? else {
                     return Err(CounterReadError::Malformed { what: "it is no memory file" });
                 };
-                return read_snapshot(&file);
+                return Ok(Self { file });
             }
         }
         Err(CounterReadError::NoCounters { pid })
+    }
+
+    /// Reads all counters now.
+    pub fn read(&self) -> Result<Snapshot, CounterReadError> {
+        read_snapshot(&self.file)
     }
 }
 
@@ -160,7 +181,7 @@ pub(super) fn read_snapshot(file: &File) -> Result<Snapshot, CounterReadError> {
         return Err(CounterReadError::Malformed { what: "its length does not fit its header" });
     }
     let mut groups = Vec::new();
-    for slot in 0..capacity {
+    for slot in live_slots(file, layout)? {
         groups.extend(read_group(file, layout, slot)?);
     }
     Ok(Snapshot {
@@ -168,6 +189,14 @@ pub(super) fn read_snapshot(file: &File) -> Result<Snapshot, CounterReadError> {
         unlisted_groups: word(&header, HEADER_UNLISTED),
         groups,
     })
+}
+
+/// The slots that were live a moment ago, by one reading of the whole table: most are not.
+fn live_slots(file: &File, layout: Layout) -> io::Result<impl Iterator<Item = usize> + use<>> {
+    let mut table = vec![0; layout.capacity * GROUP_BYTES];
+    file.read_exact_at(&mut table, layout.group(0) as u64)?;
+    Ok((0..layout.capacity)
+        .filter(move |slot| word(&table, slot * GROUP_BYTES + GROUP_STATE) & STATE_LIVE != 0))
 }
 
 /// Reads a slot until it did not change meanwhile; `None` when it is not live, or changes all the time.

@@ -18,6 +18,7 @@ use super::{RANKS, SCHEMA, access, data, resp};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
+use crate::notify;
 use crate::output::Report;
 
 /// Another shard is at the rendezvous or is not: the time for it to say so.
@@ -103,6 +104,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         "transport": transport.name(),
         "resp": resp_at,
     }))?;
+    notify::ready();
     loop {
         daemon.turn_idle();
     }

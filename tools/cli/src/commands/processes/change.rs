@@ -35,8 +35,20 @@ pub const STALLS: [&str; 14] = [
 /// Messages that wait for room now.
 const BACKLOG: &str = "backlog";
 
-/// Levels, which have a value and no rate.
-pub const LEVELS: [&str; 3] = [BACKLOG, IN_FLIGHT, SESSIONS];
+/// Levels, which have a value and no rate: counters whose sentences say what is there *now*.
+pub const LEVELS: [&str; 11] = [
+    BACKLOG,
+    IN_FLIGHT,
+    SESSIONS,
+    "established",
+    "half_open",
+    "held_bytes",
+    "mapped_bytes",
+    "objects",
+    "orphaned_bytes",
+    "pinned_bytes",
+    "used_bytes",
+];
 
 /// A group at two times.
 pub struct Change<'a> {
@@ -102,7 +114,8 @@ impl Stall {
     }
 }
 
-fn is_level(name: &str) -> bool {
+/// Whether a counter is one of them.
+pub fn is_level(name: &str) -> bool {
     LEVELS.contains(&name)
 }
 
@@ -144,5 +157,39 @@ mod tests {
         let stall = |name, amount| Stall { name, amount }.shown();
         assert_eq!(stall("ring_full", 1500.0), "ring_full 1.5K/s");
         assert_eq!(stall("backlog", 5.0), "backlog 5");
+    }
+
+    /// Counters that are declared in the sources below a folder, with their sentences.
+    fn declared(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).expect("it can be read").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                declared(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).expect("sources are text");
+                let counter = |line: &str| {
+                    let (head, sentence) = line.trim().split_once("\" => \"")?;
+                    Some((head.split_once(": \"")?.0.to_owned(), sentence.to_owned()))
+                };
+                found.extend(text.lines().filter_map(counter));
+            }
+        }
+    }
+
+    #[test]
+    fn levels_are_the_counters_whose_sentences_say_now() {
+        let says_now = |sentence: &str| {
+            let words: Vec<_> = sentence.split(|c: char| !c.is_alphabetic()).collect();
+            words.contains(&"now") || sentence.contains("when ") && sentence.contains(" last ")
+        };
+        let mut counters = Vec::new();
+        for folder in ["../../crates", "../../fabrics"] {
+            declared(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut counters);
+        }
+        assert!(counters.len() > 100, "the declarations are found");
+        for (name, sentence) in counters {
+            let what = "add it to LEVELS, or say what it counts without `now`";
+            assert_eq!(is_level(&name), says_now(&sentence), "{name}: {sentence} {what}");
+        }
     }
 }

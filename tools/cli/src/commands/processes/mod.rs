@@ -115,13 +115,15 @@ fn children_that_count(parent: u32) -> Vec<u32> {
 
 /// What the kernel says of a process.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Status {
-    parent: Option<u32>,
-    user: Option<u32>,
-    number_there: Option<u32>,
+pub struct Status {
+    pub parent: Option<u32>,
+    pub user: Option<u32>,
+    /// Its number in its own PID namespace.
+    pub number_there: Option<u32>,
 }
 
-fn status_of(pid: u32) -> Status {
+/// Nothing is known of a process that has ended.
+pub fn status_of(pid: u32) -> Status {
     parse_status(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default())
 }
 
@@ -138,15 +140,32 @@ fn parse_status(text: &str) -> Status {
 
 /// The command line, as people would have written it, in few characters; `None` where there is none.
 fn command_of(pid: u32) -> Option<String> {
+    let line = command_line(pid)?;
+    let mut words = words(&line);
+    let command = words.next().map(|program| name_of(pid, program))?;
+    let command = words.fold(command, |command, word| format!("{command} {word}"));
+    Some(shortened(&printable(&command)))
+}
+
+/// The name of its program alone.
+pub fn program_of(pid: u32) -> Option<String> {
+    let line = command_line(pid)?;
+    Some(shortened(&printable(&name_of(pid, words(&line).next()?))))
+}
+
+fn command_line(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let text = String::from_utf8_lossy(&line);
-    let mut words = text.split('\0').filter(|word| !word.is_empty());
-    let program = words.next()?;
+    Some(String::from_utf8_lossy(&line).into_owned())
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('\0').filter(|word| !word.is_empty())
+}
+
+fn name_of(pid: u32, program: &str) -> String {
     let link = (program == SELF_LINK).then(|| fs::read_link(format!("/proc/{pid}/exe")).ok()).flatten();
     let path = link.as_deref().unwrap_or(Path::new(program));
-    let name = path.file_name().map_or(program.into(), |name| name.to_string_lossy());
-    let command = words.fold(name.into_owned(), |command, word| format!("{command} {word}"));
-    Some(shortened(&printable(&command)))
+    path.file_name().map_or(program.into(), |name| name.to_string_lossy()).into_owned()
 }
 
 fn shortened(command: &str) -> String {

@@ -36,7 +36,7 @@ impl Sample {
 }
 
 /// Adds up the threads of a process; `None` where the kernel does not tell.
-fn schedule(pid: u32) -> Option<Schedule> {
+pub fn schedule(pid: u32) -> Option<Schedule> {
     let mut sum = Schedule::default();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         // A thread may end while its process is read.

@@ -1,0 +1,41 @@
+//! `farcall export`: the counters of all processes of this machine in the text that monitoring systems read.
+//!
+//! Nothing is asked of the measured processes: their counter files are read from outside, also of those that
+//! hang, and kept open, so that what a killed one counted last is still there.
+
+mod exposition;
+mod families;
+mod http;
+mod watch;
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use crate::arguments::runs::Export;
+use crate::failure::Failure;
+use crate::notify;
+use exposition::{Format, exposition};
+use watch::Watch;
+
+/// Serves scrapes until it is ended, or prints once.
+///
+/// Scrapes come from several threads and share one list of open files: a process is searched for its counter
+/// file once, when it is first seen.
+pub fn run(export: &Export) -> Result<(), Failure> {
+    let Some(listen) = &export.listen else {
+        let mut watch = Watch::new(export.remember);
+        let text = exposition(&watch.look()?, Format::Plain, export.series);
+        let mut out = std::io::stdout().lock();
+        return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output);
+    };
+    let server = http::Server::bind(listen)?;
+    println!("counters are served at http://{}/metrics", server.address());
+    let watch = Mutex::new(Watch::new(export.remember));
+    let scrape = |format| {
+        // A scrape that panicked left a list of files, all of them good.
+        let seen = watch.lock().unwrap_or_else(PoisonError::into_inner).look()?;
+        Ok(exposition(&seen, format, export.series))
+    };
+    notify::ready();
+    server.serve(&scrape)
+}
