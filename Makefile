@@ -34,6 +34,15 @@ install: ## Installs libfarcall for C and C++ in PREFIX
 	scripts/prepare build
 	scripts/install-c $(PREFIX)
 
+.PHONY: deb
+deb: ## Builds Debian packages of the program and the library in dist/
+	scripts/prepare deb
+	scripts/deb
+
+.PHONY: man
+man: build ## Writes the manual pages of the program in dist/man
+	$(FARCALL) manual dist/man
+
 .PHONY: run
 run: build ## Measures round trips on this machine over every transport that it has
 	$(FARCALL) perf echo
@@ -65,9 +74,11 @@ lint: ## Checks format, lints and foreign crates; warnings count as errors
 	scripts/deny
 
 .PHONY: docs
-docs: ## Builds the documentation; warnings count as errors
+docs: ## Builds the documentation of the crates and the book; warnings count as errors
 	scripts/prepare build
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --exclude farcall-cli --no-deps
+	scripts/prepare book
+	scripts/book
 
 .PHONY: test-workspace
 test-workspace: ## Unit, property, conformance and end-to-end tests
