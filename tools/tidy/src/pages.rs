@@ -106,6 +106,56 @@ pub fn broken_links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// The list of the book's chapters.
+pub const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// Pages of `docs` that are no chapter of the book. Decisions become chapters by themselves, diaries none.
+pub fn not_in_the_book(tree: &Tree) -> Vec<Finding> {
+    let contents = &tree.file(CONTENTS).text;
+    let is_missing = |file: &&File| {
+        let is_listed_itself =
+            file.path.starts_with("docs/decisions/0") || file.is_history() || file.path == CONTENTS;
+        let chapter = file.path.strip_prefix("docs/").filter(|_| file.is_page() && !is_listed_itself);
+        chapter.is_some_and(|chapter| !contents.contains(&format!("]({chapter})")))
+    };
+    let finding = |file: &File| {
+        Finding::new(CONTENTS, 1, format!("{} is no chapter: list it where it belongs", file.path))
+    };
+    tree.files.iter().filter(is_missing).map(finding).collect()
+}
+
+/// Links of pages to headings that are not there.
+pub fn broken_anchors(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_page()) {
+        for (at, line) in file.text.lines().enumerate() {
+            for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let Some((target, anchor)) = link.split_once('#') else { continue };
+                let path = if target.is_empty() { file.path.clone() } else { joined(&file.path, target) };
+                let page = tree.files.iter().find(|file| file.path == path);
+                if page.is_some_and(|page| !anchors(&page.text).any(|found| found == anchor)) {
+                    findings.push(Finding::new(
+                        &file.path,
+                        at + 1,
+                        format!("{path} has no heading #{anchor}"),
+                    ));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// What headings are called in links.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 /// The path that a relative link of a page means.
 fn joined(page: &str, target: &str) -> String {
     let mut parts: Vec<_> = page.split('/').collect();
@@ -148,6 +198,18 @@ mod tests {
         let found = unlisted_seams(&tree());
         assert!(found.iter().any(|finding| finding.path == "crates/z/src/lib.rs"));
         assert!(!found.iter().any(|finding| finding.path == "crates/a/src/lib.rs"));
+    }
+
+    #[test]
+    fn a_page_outside_of_the_book_and_a_link_to_no_heading_are_found() {
+        let tree = Tree::of(&[
+            (CONTENTS, "[A](a.md)"),
+            ("docs/a.md", "# A `b`: c\n[good](b.md#one-two) [bad](b.md#three) [own](#a-b-c)"),
+            ("docs/b.md", "## One, two"),
+        ]);
+        assert_eq!(not_in_the_book(&tree).len(), 1);
+        let bad: Vec<_> = broken_anchors(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(bad, ["docs/b.md has no heading #three"]);
     }
 
     #[test]

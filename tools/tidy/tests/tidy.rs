@@ -6,7 +6,9 @@
 use std::sync::LazyLock;
 use std::{env, fs};
 
-use farcall_tidy::{Allowed, Finding, Tree, allowed, items, orders, pages, records, style, words};
+use farcall_tidy::{
+    Allowed, Finding, Tree, allowed, items, orders, pages, picture, records, reference, style, words,
+};
 
 static TREE: LazyLock<Tree> = LazyLock::new(Tree::of_this_checkout);
 
@@ -55,6 +57,27 @@ fn every_crate_and_folder_is_in_the_map() {
 #[test]
 fn what_pages_name_is_there() {
     none([pages::stale_paths(&TREE), pages::broken_links(&TREE)].into_iter().flatten().collect());
+}
+
+#[test]
+fn every_page_is_a_chapter_of_the_book_and_links_lead_to_headings() {
+    none([pages::not_in_the_book(&TREE), pages::broken_anchors(&TREE)].into_iter().flatten().collect());
+}
+
+#[test]
+fn the_reference_and_the_picture_are_those_of_the_sources() {
+    for (path, text) in [
+        (reference::COUNTERS, reference::counters(&TREE)),
+        (reference::ERRORS, reference::errors(&TREE)),
+        (picture::PICTURE, picture::picture(&TREE)),
+    ] {
+        if env::var_os("FARCALL_TIDY_LOWER").is_some() {
+            fs::write(TREE.root.join(path), text).expect("the page can be written");
+        } else {
+            let is_same = fs::read_to_string(TREE.root.join(path)).unwrap_or_default() == text;
+            assert!(is_same, "FARCALL_TIDY_LOWER=1 cargo test -p farcall-tidy writes {path}");
+        }
+    }
 }
 
 #[test]
