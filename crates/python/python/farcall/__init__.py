@@ -1,0 +1,72 @@
+"""Low-latency messaging for the processes of a cluster.
+
+A process is a :class:`Node`; each thread that sends or receives has an :class:`Endpoint`, and each event loop
+an :class:`AsyncEndpoint`. Its page is ``docs/python.md``.
+
+>>> import farcall
+>>> with farcall.Node.alone() as node, node.endpoint("ring+shm") as endpoint:
+...     endpoint.closed
+False
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from . import _native
+from ._native import (
+    Connection,
+    Deferred,
+    Group,
+    Listener,
+    Loan,
+    Message,
+    Payload,
+    Peer,
+    Request,
+    __version__,
+)
+from .aio import AsyncConnection, AsyncEndpoint
+from .cluster import Counter, Node, Parameter, counters, open_store
+from .endpoint import Endpoint
+from .errors import (
+    AbandonedError,
+    CancelledError,
+    ClosedError,
+    ClusterError,
+    CollectiveError,
+    Error,
+    ForkedError,
+    HandlerError,
+    InHandlerError,
+    LeavingError,
+    NoServerError,
+    NotConnectedError,
+    OperationError,
+    PeerClosedError,
+    PeerDeadError,
+    PeerDownError,
+    PeerRestartedError,
+    Refuse,
+    RefusedError,
+    ResourceError,
+    SettingsError,
+    StoreError,
+    StoreFullError,
+    TimedOutError,
+    TooLongError,
+    TooManyError,
+    TruncatedError,
+    UnknownServiceError,
+    UnknownTableError,
+    UnreachableError,
+    UsageError,
+    WrongThreadError,
+    WrongVersionError,
+)
+from .tables import AsyncStore, AsyncTable, Object, Store, Table
+
+# What the parent has open is not the child's: its objects say so there.
+_os.register_at_fork(after_in_child=_native.forked)
+
+__all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]

@@ -1,0 +1,156 @@
+"""The store: versioned objects in tables, on the shards of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from . import _native
+    from ._native import Buffer
+    from .aio import AsyncEndpoint
+
+#: The version of an object that does not exist.
+ABSENT = 0
+
+
+class Object(NamedTuple):
+    """An object as it was when it was read."""
+
+    value: bytes
+    #: Rises with each change, and is never 0.
+    version: int
+
+
+def _object(found: tuple[bytes, int] | None) -> Object | None:
+    return None if found is None else Object(*found)
+
+
+class Store:
+    """A client of all shards of a store; belongs to the thread of its endpoint."""
+
+    def __init__(self, native: _native.Store) -> None:
+        self._native = native
+
+    def table(self, name: str) -> Table:
+        """The table of that name, created unless it is there."""
+        return Table(self._native, cast(int, self._native.create_table(name)))
+
+    def shards(self) -> int:
+        """How many shards the store has, as shard 0 says."""
+        return cast(int, self._native.shards())
+
+    def drop_table(self, name: str) -> bool:
+        """Drops a table with all that is in it; says whether it was there."""
+        return cast(bool, self._native.drop_table(name))
+
+    def close(self) -> None:
+        """Ends the use of the store."""
+        self._native.close()
+
+
+class Table:
+    """A table: keys of 1 byte to 64 KiB, values of at most 1 MiB.
+
+    A write with a version happens only if the object has that version, or with :data:`ABSENT` if there is none;
+    :class:`farcall.WrongVersionError` has the version that is there.
+    """
+
+    def __init__(self, native: _native.Store, number: int) -> None:
+        self._native, self._number = native, number
+
+    def get(self, key: Buffer, timeout: float | None = None) -> Object | None:
+        """Reads an object; None if there is none."""
+        return _object(self._native.get(self._number, key, timeout))
+
+    def put(
+        self, key: Buffer, value: Buffer, version: int | None = None, timeout: float | None = None
+    ) -> int:
+        """Writes an object; gives its version."""
+        return cast(int, self._native.put(self._number, key, value, version, timeout))
+
+    def remove(self, key: Buffer, version: int | None = None, timeout: float | None = None) -> int | None:
+        """Removes an object; gives the version that it had, None if there was none."""
+        return cast("int | None", self._native.remove(self._number, key, version, timeout))
+
+    def increment(self, key: Buffer, amount: int = 1, timeout: float | None = None) -> int:
+        """Adds to the number that an object is, in decimal digits, 0 if there is none; gives the sum. It is one
+        step: increments of several clients are all counted."""
+        return cast(int, self._native.increment(self._number, key, amount, timeout))
+
+    def get_many(self, keys: Sequence[Buffer]) -> list[Object | None | Exception]:
+        """Reads objects, with one call to each shard; each has an outcome of its own, in the order of keys."""
+        return [_many(found) for found in self._native.get_many(self._number, list(keys))]
+
+    def put_many(self, objects: Iterable[tuple[Buffer, Buffer]]) -> list[int | Exception]:
+        """Writes pairs of key and value; for each the version afterwards, or the exception."""
+        triples = [(key, value, None) for key, value in objects]
+        return cast("list[int | Exception]", self._native.put_many(self._number, triples))
+
+
+def _many(found: Any) -> Object | None | Exception:
+    return found if found is None or isinstance(found, Exception) else Object(*found)
+
+
+class AsyncStore:
+    """As :class:`Store`, for an event loop."""
+
+    def __init__(self, native: _native.Store, endpoint: AsyncEndpoint) -> None:
+        self._native, self._endpoint = native, endpoint
+
+    async def table(self, name: str) -> AsyncTable:
+        """The table of that name, created unless it is there."""
+        number = await self._endpoint.outcome(lambda future: self._native.create_table(name, future))
+        return AsyncTable(self._native, number, self._endpoint)
+
+    async def drop_table(self, name: str) -> bool:
+        """Drops a table with all that is in it; says whether it was there."""
+        return cast(bool, await self._endpoint.outcome(lambda future: self._native.drop_table(name, future)))
+
+    def close(self) -> None:
+        """Ends the use of the store."""
+        self._native.close()
+
+
+class AsyncTable:
+    """As :class:`Table`, for an event loop."""
+
+    def __init__(self, native: _native.Store, number: int, endpoint: AsyncEndpoint) -> None:
+        self._native, self._number, self._endpoint = native, number, endpoint
+
+    async def _outcome(self, begin: Callable[[Any], object]) -> Any:
+        return await self._endpoint.outcome(begin)
+
+    async def get(self, key: Buffer, timeout: float | None = None) -> Object | None:
+        """Reads an object; None if there is none."""
+        return _object(await self._outcome(lambda to: self._native.get(self._number, key, timeout, to)))
+
+    async def put(
+        self, key: Buffer, value: Buffer, version: int | None = None, timeout: float | None = None
+    ) -> int:
+        """Writes an object; gives its version."""
+        put, number = self._native.put, self._number
+        return cast(int, await self._outcome(lambda to: put(number, key, value, version, timeout, to)))
+
+    async def remove(
+        self, key: Buffer, version: int | None = None, timeout: float | None = None
+    ) -> int | None:
+        """Removes an object; gives the version that it had, None if there was none."""
+        remove, number = self._native.remove, self._number
+        return cast("int | None", await self._outcome(lambda to: remove(number, key, version, timeout, to)))
+
+    async def increment(self, key: Buffer, amount: int = 1, timeout: float | None = None) -> int:
+        """Adds to the number that an object is; gives the sum."""
+        increment, number = self._native.increment, self._number
+        return cast(int, await self._outcome(lambda to: increment(number, key, amount, timeout, to)))
+
+    async def get_many(self, keys: Sequence[Buffer]) -> list[Object | None | Exception]:
+        """Reads objects, with one call to each shard; each has an outcome of its own, in the order of keys."""
+        found = await self._outcome(lambda to: self._native.get_many(self._number, list(keys), to))
+        return [_many(one) for one in found]
+
+    async def put_many(self, objects: Iterable[tuple[Buffer, Buffer]]) -> list[int | Exception]:
+        """Writes pairs of key and value; for each the version afterwards, or the exception."""
+        triples = [(key, value, None) for key, value in objects]
+        written = await self._outcome(lambda to: self._native.put_many(self._number, triples, to))
+        return cast("list[int | Exception]", written)

@@ -1,0 +1,128 @@
+//! Memory of Python that is sent or filled.
+
+use farcall::Outgoing;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::payload::{Loan, Message, Payload};
+
+/// What is sent: bytes, whatever has the buffer protocol, a payload that is passed on, or a loan.
+pub enum Data<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Buffer(PyUntypedBuffer),
+    Payload(farcall::Payload),
+    Loan(Bound<'py, Loan>),
+}
+
+impl<'py> Data<'py> {
+    /// The data that an object is.
+    pub fn extract_bound(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self::Bytes(bytes.clone()));
+        }
+        if let Ok(payload) = object.cast::<Payload>() {
+            return Ok(Self::Payload(payload.get().0.clone()));
+        }
+        if let Ok(message) = object.cast::<Message>() {
+            return Ok(Self::Payload(message.get().payload.0.clone()));
+        }
+        if let Ok(loan) = object.cast::<Loan>() {
+            return Ok(Self::Loan(loan.clone()));
+        }
+        contiguous(object).map(Self::Buffer)
+    }
+
+    /// The bytes; those of a loan are for its receiver only.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.as_bytes(),
+            Self::Payload(payload) => payload,
+            // SAFETY: the buffer is contiguous and stays where it is until it is released. Python's lock is held by the
+            // caller; another thread that writes to it meanwhile without the lock sends what it wrote.
+            Self::Buffer(buffer) => unsafe { slice(buffer) },
+            Self::Loan(_) => &[],
+        }
+    }
+
+    /// The payload as the library takes it; a loan is gone then.
+    pub fn outgoing(&self) -> PyResult<Outgoing<'_>> {
+        Ok(match self {
+            Self::Loan(loan) => loan.get().take()?.into(),
+            Self::Payload(payload) => payload.clone().into(),
+            Self::Bytes(_) | Self::Buffer(_) => self.as_slice().into(),
+        })
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Data<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Self::extract_bound(&object)
+    }
+}
+
+fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(object).map_err(|_| {
+        let name = object.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!(
+            "bytes are needed, or an object with the buffer protocol, and not {name}"
+        ))
+    })?;
+    if buffer.is_c_contiguous() {
+        Ok(buffer)
+    } else {
+        Err(PyBufferError::new_err("the buffer is not contiguous; send a contiguous copy of it"))
+    }
+}
+
+/// # Safety
+/// The buffer is contiguous, and outlives the slice.
+unsafe fn slice<'a>(buffer: &PyUntypedBuffer) -> &'a [u8] {
+    match buffer.len_bytes() {
+        0 => &[],
+        // SAFETY: as promised; Python says how long it is.
+        length => unsafe { core::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), length) },
+    }
+}
+
+/// Memory of Python that is written to while it is held.
+pub struct Room(PyUntypedBuffer);
+
+impl Room {
+    /// The memory, and the type of its elements as one letter of the module `struct`, `None` for another one.
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<(Self, Option<u8>)> {
+        let buffer = contiguous(object)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer is read-only, and the result is written to it"));
+        }
+        let format = match buffer.format().to_bytes() {
+            [b'@' | b'=' | b'<', letter] | [letter] => Some(*letter),
+            _ => None,
+        };
+        Ok((Self(buffer), format))
+    }
+
+    /// The length of an element in bytes.
+    pub fn item_bytes(&self) -> usize {
+        self.0.item_size()
+    }
+
+    /// The memory as elements; `None` if it is not aligned for them, or has a part of one.
+    pub fn elements<T: farcall_collective::Element>(&mut self) -> Option<&mut [T]> {
+        let start = self.0.buf_ptr().cast::<T>();
+        let bytes = self.0.len_bytes();
+        if bytes == 0 {
+            return Some(&mut []);
+        }
+        if !start.is_aligned() || !bytes.is_multiple_of(size_of::<T>()) {
+            return None;
+        }
+        // SAFETY: it is aligned, contiguous and writable, numbers have no invalid bits, and the buffer is held: nothing
+        // moves or frees it. That no other thread uses it meanwhile is the program's to see to, as with numpy's own
+        // functions that release the lock.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, bytes / size_of::<T>()) })
+    }
+}

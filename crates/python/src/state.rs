@@ -1,0 +1,248 @@
+//! An endpoint, and all that Python has to do with it: handlers, futures, and how a thread waits.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Instant;
+
+use farcall::{Endpoint, Service, WaitSet};
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::borrowing::{Borrowing, Close};
+use crate::buffer::Data;
+use crate::errors::{ClosedError, HANDLER_FAILED, InHandlerError, raised};
+use crate::owned::detached;
+use crate::request::{Arrived, Request};
+use crate::tasks::{Output, Tasks};
+use crate::waiting::Waiting;
+
+/// Polls that a waiting thread makes before it releases the lock of the interpreter. A short call ends within
+/// them, and need not queue for the lock behind threads that compute.
+const POLLS_WITH_LOCK: u32 = 64;
+
+/// Polls without the lock before the endpoint idles.
+const POLLS_WITHOUT_LOCK: u32 = 256;
+
+/// The longest time without a look at the signals of the process.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// What an endpoint of Python consists of.
+pub struct State {
+    // What borrows the endpoint is dropped before it.
+    pub tasks: Tasks,
+    wait_set: RefCell<Option<Borrowing<WaitSet<'static>>>>,
+    pub children: RefCell<Vec<Weak<dyn Close>>>,
+    pub arrived: Arc<Arrived>,
+    handlers: RefCell<HashMap<u16, Py<PyAny>>>,
+    is_in_handler: Cell<bool>,
+    pub waiting: Waiting,
+    pub endpoint: Rc<Endpoint>,
+}
+
+impl State {
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            tasks: Tasks::default(),
+            wait_set: RefCell::default(),
+            children: RefCell::default(),
+            arrived: Arc::default(),
+            handlers: RefCell::default(),
+            is_in_handler: Cell::new(false),
+            waiting: Waiting::default(),
+            endpoint: Rc::new(endpoint),
+        }
+    }
+
+    /// Ends what was made from the endpoint.
+    pub fn close_children(&self) {
+        let children = self.children.take();
+        children.iter().filter_map(Weak::upgrade).for_each(|child| child.close());
+    }
+
+    /// Whether a handler runs, which must not wait.
+    pub fn is_in_handler(&self) -> bool {
+        self.is_in_handler.get()
+    }
+
+    /// Fails inside a handler.
+    pub fn may_wait(&self) -> PyResult<()> {
+        if self.is_in_handler() {
+            return Err(InHandlerError::new_err(
+                "a handler must not wait: defer the answer, or use an AsyncEndpoint with `async def` handlers",
+            ));
+        }
+        Ok(())
+    }
+
+    /// From now on requests for a service are gathered, and `handler` gets them where this thread polls.
+    pub fn serve(&self, service: u16, handler: Option<Py<PyAny>>) -> PyResult<()> {
+        if service == u16::MAX {
+            return Err(PyValueError::new_err("service 65535 carries messages; choose another one"));
+        }
+        self.may_wait()?;
+        self.arrived.gather(&self.endpoint, Service(service));
+        if let Some(handler) = handler {
+            self.handlers.borrow_mut().insert(service, handler);
+        }
+        Ok(())
+    }
+
+    /// Polls, and runs handlers, until `is_over`, which is quick, says so.
+    pub fn wait_until(&self, py: Python<'_>, is_over: impl Fn() -> bool) -> PyResult<()> {
+        for _ in 0..POLLS_WITH_LOCK {
+            if is_over() {
+                return Ok(());
+            }
+            self.endpoint.poll_once();
+            self.run_handlers(py)?;
+        }
+        self.wait_detached(py, None, is_over).map(drop)
+    }
+
+    /// Runs a future to its end.
+    pub fn block_on<F: Future>(&self, py: Python<'_>, future: F) -> PyResult<F::Output> {
+        self.may_wait()?;
+        let (mut future, mut output) = (pin!(future), None);
+        self.wait_detached(py, None, || {
+            let mut task = Context::from_waker(Waker::noop());
+            if output.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(&mut task)
+            {
+                output = Some(ready);
+            }
+            output.is_some()
+        })?;
+        Ok(output.expect("the future is over"))
+    }
+
+    /// Polls without the lock of the interpreter until `is_over` or `deadline`, whichever is first; handlers
+    /// run and signals are seen meanwhile. Says whether it is over.
+    pub fn wait_detached(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        mut is_over: impl FnMut() -> bool,
+    ) -> PyResult<bool> {
+        loop {
+            let over = detached(py, || self.poll_slice(deadline, &mut is_over));
+            self.run_handlers(py)?;
+            if over || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(over);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Polls until it is over, a request waits for its handler, or it is time to look at signals.
+    fn poll_slice(&self, deadline: Option<Instant>, is_over: &mut impl FnMut() -> bool) -> bool {
+        for _ in 0..POLLS_WITHOUT_LOCK {
+            if is_over() {
+                return true;
+            }
+            if self.arrived.any() {
+                return false;
+            }
+            self.endpoint.poll_once();
+        }
+        let end = Instant::now() + SLICE;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
+        loop {
+            if is_over() {
+                return true;
+            }
+            if self.arrived.any() || Instant::now() >= end {
+                return false;
+            }
+            self.endpoint.turn();
+        }
+    }
+
+    /// Runs the handlers of the requests that have been gathered; says how many there were.
+    pub fn run_handlers(&self, py: Python<'_>) -> PyResult<usize> {
+        let mut ran = 0;
+        if self.is_in_handler() {
+            return Ok(ran);
+        }
+        while let Some(request) = self.arrived.pop() {
+            ran += 1;
+            let handler = self.handlers.borrow().get(&request.service).map(|handler| handler.clone_ref(py));
+            let Some(handler) = handler else { continue };
+            let request = Bound::new(py, request)?;
+            self.is_in_handler.set(true);
+            let answer = handler.bind(py).call1((&request,));
+            self.is_in_handler.set(false);
+            self.answer(py, request.get(), answer)?;
+        }
+        Ok(ran)
+    }
+
+    /// Answers with what a handler returned, or refuses with what it raised. What is no ordinary exception,
+    /// such as the end of the program, also goes on to the code that polls.
+    fn answer(&self, py: Python<'_>, request: &Request, answer: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+        let sent = answer.and_then(|answer| self.reply(request, &answer));
+        let Err(error) = sent else { return Ok(()) };
+        if let Some(duty) = request.duty() {
+            self.endpoint.refuse(duty, code_of(py, &error)?);
+        }
+        if error.is_instance_of::<PyException>(py) { Ok(()) } else { Err(error) }
+    }
+
+    fn reply(&self, request: &Request, answer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let data = if answer.is_none() { None } else { Some(Data::extract_bound(answer)?) };
+        let outgoing = data.as_ref().map(Data::outgoing).transpose()?;
+        match (request.duty(), outgoing) {
+            (Some(duty), Some(outgoing)) => self.endpoint.reply(duty, outgoing),
+            (Some(duty), None) => self.endpoint.reply(duty, &[]),
+            // It was deferred: what the handler returns is nothing.
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// The descriptor of the endpoint, and what must be done around a wait for it.
+    pub fn with_wait_set<T>(
+        &self,
+        body: impl FnOnce(&mut WaitSet<'static>) -> std::io::Result<T>,
+    ) -> PyResult<T> {
+        let wait_set = &mut *self.wait_set.borrow_mut();
+        if wait_set.is_none() {
+            *wait_set = Some(raised(Borrowing::new(&self.endpoint, Endpoint::wait_set))?);
+        }
+        raised(body(wait_set.as_mut().expect("it was made")))
+    }
+
+    /// Runs a future to its end and gives what it says; or, with a future of Python, sees to it that this
+    /// gets it, and gives None.
+    pub fn run(
+        &self,
+        py: Python<'_>,
+        future: impl Future<Output = Output> + 'static,
+        to: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        match to {
+            Some(to) => {
+                self.tasks.spawn(future, to);
+                Ok(py.None())
+            }
+            None => self.block_on(py, future)?(py),
+        }
+    }
+}
+
+/// The code with which an exception of a handler refuses: its own, or that of all others, which are logged.
+fn code_of(py: Python<'_>, error: &PyErr) -> PyResult<u8> {
+    let errors = py.import(intern!(py, "farcall.errors"))?;
+    errors.call_method1(intern!(py, "code_of"), (error.value(py),))?.extract().or(Ok(HANDLER_FAILED))
+}
+
+/// The endpoint of something that was made from it.
+pub fn open(state: &Weak<State>) -> PyResult<Rc<State>> {
+    state.upgrade().ok_or_else(|| ClosedError::new_err("the endpoint is closed; open another one"))
+}
