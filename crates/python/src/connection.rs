@@ -1,7 +1,7 @@
 //! Names: listening under one, and calling the servers that do.
 
 use std::rc::{Rc, Weak};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall::{Balance, Service};
 use pyo3::exceptions::PyValueError;
@@ -16,13 +16,16 @@ use crate::payload::{Payload, Peer};
 use crate::state::{State, open};
 use crate::tasks::Output;
 
-/// An endpoint is listed under a name until this is closed.
+/// A listing that its endpoint holds as well: a program that does not keep the object stays listed.
+pub type Listed = Arc<Mutex<Option<farcall::Listener>>>;
+
+/// An endpoint is listed under a name until this or the endpoint is closed.
 #[pyclass(frozen, module = "farcall")]
-pub struct Listener(Mutex<Option<farcall::Listener>>);
+pub struct Listener(Listed);
 
 impl Listener {
-    pub fn new(listener: farcall::Listener) -> Self {
-        Self(Mutex::new(Some(listener)))
+    pub fn new(listed: Listed) -> Self {
+        Self(listed)
     }
 
     pub fn take(&self) -> PyResult<farcall::Listener> {

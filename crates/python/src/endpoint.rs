@@ -230,7 +230,8 @@ impl Endpoint {
     }
 
     fn listen(&self, name: &str) -> PyResult<Listener> {
-        raised(self.open()?.endpoint.listen(name)).map(Listener::new)
+        let state = self.open()?;
+        Ok(Listener::new(state.list(raised(state.endpoint.listen(name))?)))
     }
 
     /// Leaves before a planned stop: the name is withdrawn, requests that arrive from now on go to other

@@ -7,7 +7,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use farcall::{Endpoint, Service, WaitSet};
@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 
 use crate::borrowing::{Borrowing, Close};
 use crate::buffer::Data;
+use crate::connection::Listed;
 use crate::errors::{ClosedError, HANDLER_FAILED, InHandlerError, raised};
 use crate::owned::detached;
 use crate::request::{Arrived, Request};
@@ -39,6 +40,7 @@ pub struct State {
     pub tasks: Tasks,
     wait_set: RefCell<Option<Borrowing<WaitSet<'static>>>>,
     pub children: RefCell<Vec<Weak<dyn Close>>>,
+    listed: RefCell<Vec<Listed>>,
     pub arrived: Arc<Arrived>,
     handlers: RefCell<HashMap<u16, Py<PyAny>>>,
     is_in_handler: Cell<bool>,
@@ -52,6 +54,7 @@ impl State {
             tasks: Tasks::default(),
             wait_set: RefCell::default(),
             children: RefCell::default(),
+            listed: RefCell::default(),
             arrived: Arc::default(),
             handlers: RefCell::default(),
             is_in_handler: Cell::new(false),
@@ -60,8 +63,18 @@ impl State {
         }
     }
 
+    /// Keeps the endpoint listed until it is closed, or the listing is.
+    pub fn list(&self, listener: farcall::Listener) -> Listed {
+        let listed = Listed::new(Mutex::new(Some(listener)));
+        self.listed.borrow_mut().push(Listed::clone(&listed));
+        listed
+    }
+
     /// Ends what was made from the endpoint.
     pub fn close_children(&self) {
+        for listed in self.listed.take() {
+            drop(listed.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
         let children = self.children.take();
         children.iter().filter_map(Weak::upgrade).for_each(|child| child.close());
     }

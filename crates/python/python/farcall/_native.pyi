@@ -144,7 +144,7 @@ class Endpoint:
     def on_peer_down(self, callback: Callable[[Peer, Exception], object] | None) -> None:
         """From now on ``callback`` is notified, during polls, of sessions that end, and why."""
     def listen(self, name: str) -> Listener:
-        """Lists the endpoint under a name, until the object that is returned is closed."""
+        """Lists the endpoint under a name, until it or the object that is returned is closed."""
     def leave(self, listener: Listener, timeout: float = 5.0) -> int:
         """Leaves before a planned stop: the name is withdrawn, requests that arrive from now on go to other
         servers, and those that have arrived are answered; says how many were not in time."""
@@ -173,7 +173,7 @@ class Endpoint:
 
 @final
 class Listener:
-    """An endpoint is listed under a name until this is closed."""
+    """An endpoint is listed under a name until this or the endpoint is closed."""
 
     def close(self) -> None:
         """Withdraws the name."""

@@ -136,7 +136,7 @@ class AsyncEndpoint:
         return self._native.loan(length)
 
     def listen(self, name: str) -> Listener:
-        """Lists the endpoint under a name, until the object that is returned is closed."""
+        """Lists the endpoint under a name, until it or the object that is returned is closed."""
         return self._native.listen(name)
 
     def connect(self, target: str, balance: str = "round-robin") -> AsyncConnection:

@@ -1,0 +1,67 @@
+"""What the tests share: a registry, and a peer that is another process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import farcall
+import pytest
+
+#: Generous: reached only when something hangs.
+LONG = 60.0
+
+#: Over shared memory, packets, and messages of a library.
+TRANSPORTS = os.environ.get("FARCALL_TEST_TRANSPORTS", "ring+shm,basic+udp,tcp").split(",")
+
+PEER = Path(__file__).with_name("peer.py")
+
+
+class Peer:
+    """A process that serves under a name; killed when the test is over."""
+
+    def __init__(self, registry: farcall.Node, transport: str, name: str) -> None:
+        command = [sys.executable, str(PEER), registry.registry or "", transport, name]
+        self.process = subprocess.Popen(command)
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def registry() -> Iterator[farcall.Node]:
+    """A node that serves names."""
+    with farcall.Node.serving_names() as node:
+        yield node
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    """Each transport that tests run over."""
+    return str(request.param)
+
+
+@pytest.fixture
+def process(registry: farcall.Node, transport: str) -> Iterator[Peer]:
+    """The peer, as a process."""
+    peer = Peer(registry, transport, "peer")
+    yield peer
+    peer.kill()
+
+
+@pytest.fixture
+def endpoint(registry: farcall.Node, transport: str) -> Iterator[farcall.Endpoint]:
+    """An endpoint of this process."""
+    with registry.endpoint(transport) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def peer(endpoint: farcall.Endpoint, process: Peer) -> farcall.Peer:
+    """The peer, as this process's endpoint sees it."""
+    return endpoint.connect("peer").peer(LONG)
