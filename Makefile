@@ -43,6 +43,11 @@ deb: ## Builds Debian packages of the program and the library in dist/
 man: build ## Writes the manual pages of the program in dist/man
 	$(FARCALL) manual dist/man
 
+.PHONY: wheel
+wheel: ## Builds the wheel for Python, with the program inside, in target/wheels
+	scripts/prepare python
+	scripts/wheel $(CARGO_TARGET_DIR)/wheels
+
 .PHONY: run
 run: build ## Measures round trips on this machine over every transport that it has
 	$(FARCALL) perf echo
@@ -61,7 +66,7 @@ vary-rdma: build ## Measures what the parameters of the verbs drivers change, in
 		--count 40000 --figure trimmed --blocks 5 --vary verbs.signal_period,verbs.mtu,verbs.inline_bytes,verbs.huge_pages
 
 .PHONY: test
-test: lint docs test-fuzz model test-workspace test-rdma-if-possible ## Checks and tests everything
+test: lint docs test-fuzz model test-python test-workspace test-rdma-if-possible ## Checks and tests everything
 
 .PHONY: lint
 lint: ## Checks format, lints and foreign crates; warnings count as errors
@@ -84,6 +89,11 @@ docs: ## Builds the documentation of the crates and the book; warnings count as 
 test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
 	cargo test --locked --workspace --features farcall/typed,farcall/bytes
+
+.PHONY: test-python
+test-python: ## The wheel for Python, installed into a fresh environment
+	scripts/prepare python
+	scripts/test-python
 
 .PHONY: test-million
 test-million: ## A million messages that nobody expects, over every transport; `make test` sends fewer over some

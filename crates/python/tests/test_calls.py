@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 
 import farcall
 import numpy as np
@@ -103,19 +104,20 @@ def test_payloads_that_the_peer_keeps_do_not_stop_it(endpoint: farcall.Endpoint,
 def test_another_thread_is_refused(endpoint: farcall.Endpoint, peer: farcall.Peer) -> None:
     said: list[BaseException] = []
 
-    def use() -> None:
-        for use in [
+    def use_all() -> None:
+        uses: list[Callable[[], object]] = [
             lambda: endpoint.call(peer, services.ECHO, b""),
             lambda: endpoint.poll(),
             lambda: endpoint.close(),
             lambda: endpoint.connect("peer"),
-        ]:
+        ]
+        for use in uses:
             try:
                 use()
             except farcall.WrongThreadError as error:
                 said.append(error)
 
-    thread = threading.Thread(target=use)
+    thread = threading.Thread(target=use_all)
     thread.start()
     thread.join()
     assert len(said) == 4
@@ -127,7 +129,12 @@ def test_what_is_closed_says_so(registry: farcall.Node) -> None:
     connection, group = endpoint.connect("peer"), registry.endpoint("ring+shm")
     endpoint.close()
     endpoint.close()
-    for use in [lambda: endpoint.poll(), lambda: connection.peer(0.0), lambda: connection.call(1, b"")]:
+    uses: list[Callable[[], object]] = [
+        lambda: endpoint.poll(),
+        lambda: connection.peer(0.0),
+        lambda: connection.call(1, b""),
+    ]
+    for use in uses:
         with pytest.raises(farcall.ClosedError):
             use()
     group.close()

@@ -2,9 +2,17 @@
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from typing import Any, Self, final
+from typing import Any, Protocol, Self, TypeAlias, final
 
-from typing_extensions import Buffer as Buffer
+from typing_extensions import Buffer as _Buffer
+from typing_extensions import disjoint_base
+
+class _Array(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+#: What has the buffer protocol; before Python 3.12 the types of numpy do not say so.
+Buffer: TypeAlias = _Buffer | _Array
 
 __version__: str
 
@@ -86,6 +94,7 @@ class Deferred:
     def reply(self, data: Buffer | None = None) -> None: ...
     def refuse(self, code: int) -> None: ...
 
+@disjoint_base
 class Node:
     def __new__(cls, kind: str, processes: int = 1, address: str | None = None) -> Self: ...
     def close(self) -> None:
@@ -108,6 +117,7 @@ class Node:
         says whether it did, and the revision and value that it has now."""
     def parameters(self) -> list[tuple[str, str, str, str]]: ...
 
+@disjoint_base
 class Endpoint:
     def __new__(cls, node: Node, transport: str, settings: list[str]) -> Self: ...
     def close(self) -> None:
