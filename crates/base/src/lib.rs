@@ -7,6 +7,7 @@
 
 mod address;
 pub mod canary;
+mod cluster_key;
 mod entropy;
 mod identity;
 mod instant;
@@ -18,6 +19,7 @@ mod socket_format;
 mod text;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
+pub use cluster_key::ClusterKey;
 pub use entropy::Entropy;
 pub use identity::{Identity, NO_RANK};
 pub use instant::Instant;

@@ -9,6 +9,7 @@
 //! and the clock, `testing` the conformance suites and decorators.
 
 mod descriptors;
+mod key_file;
 mod memory;
 mod process;
 mod seam;
@@ -16,6 +17,7 @@ mod telemetry;
 mod testing;
 
 pub use descriptors::{ReadableSet, kept_from_children, memory_file, wait_readable};
+pub use key_file::{KeyFile, KeyFileError};
 pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,
     LoanError, LoanHome, LoanMemory, Returns, copy_to_hot, prefetch_lines,

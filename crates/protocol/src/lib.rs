@@ -8,6 +8,7 @@
 pub mod basic;
 pub mod calls;
 pub mod homa;
+pub mod keys;
 pub mod matching;
 pub mod ring;
 pub mod session;

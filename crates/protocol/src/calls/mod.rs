@@ -47,8 +47,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::session::{
-    AddressUse, ConfigError, EndReason, PeerAddress, SessionConfig, SessionEvent, SessionId, Sessions,
-    SessionsFull,
+    AddressUse, ConfigError, EndReason, Opened, PeerAddress, SessionConfig, SessionEvent, SessionId,
+    Sessions, SessionsFull,
 };
 use crate::wire::{CallKey, Header, Malformed};
 use farcall_base::{Entropy, Identity, Instant};
@@ -86,6 +86,8 @@ pub struct Calls<B, P: Policy> {
     /// After how many ticks of silence about it a result, or a part of a request, is dropped.
     keep_ticks: u32,
     budget: Budget,
+    /// The packet that was sealed last.
+    sealed: Vec<u8>,
     /// Sessions that are being ticked; empty between ticks.
     ticked: Vec<u16>,
     counters: Counters,
@@ -113,6 +115,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             policy,
             held_until: Instant::ZERO,
             tick_at: Instant::NEVER,
+            sealed: Vec::new(),
             resend_interval,
             ticked: Vec::with_capacity(AWAKE_SESSIONS),
             counters: Counters::default(),
@@ -191,24 +194,29 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         }
     }
 
-    /// Takes a packet in. A message that it completes is returned; look for events *before* it is used.
+    /// Takes a packet in, of an endpoint whose sessions have no keys. A message that it completes is returned;
+    /// look for events *before* it is used.
     ///
     /// A message of one packet is not copied: the delivery says where in `packet` it is.
     #[inline]
     pub fn handle(&mut self, from: PeerAddress, packet: &[u8], now: Instant) -> Option<Delivery> {
+        debug_assert!(!self.sessions.has_keys(), "a sealed packet has to be opened first");
+        let mut unused = Vec::new();
+        let packet = self.sessions.open(from, packet, &mut unused, now)?;
         self.handle_from(from, || None, packet, now)
     }
 
-    /// As [`Calls::handle`] of a packet whose sender is on a host with a number. There is a limit to the
-    /// sessions of one host.
+    /// As [`Calls::handle`] of a packet that was opened and whose sender is on a host with a number. There is
+    /// a limit to the sessions of one host.
     #[inline]
     pub fn handle_from(
         &mut self,
         from: PeerAddress,
         host: impl FnOnce() -> Option<u64>,
-        packet: &[u8],
+        packet: Opened<'_>,
         now: Instant,
     ) -> Option<Delivery> {
+        let packet = packet.bytes();
         let header = match Header::parse(packet) {
             Ok(header) => header,
             Err(Malformed { .. }) => {

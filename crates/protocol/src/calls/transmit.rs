@@ -20,11 +20,21 @@ use super::sending::Sending;
 use super::server::ServerSlot;
 use super::upkeep::Upkeep;
 
+/// What is still to be done to a packet before it leaves.
+#[derive(Clone, Copy)]
+enum Seal {
+    /// Nothing: it is of a session itself.
+    Done,
+    /// It is of a message in the session at this index: it gets a checksum, if both sides want one, or is
+    /// sealed, if sessions have keys.
+    Message { session: u16, checksum: bool },
+}
+
 /// A packet whose head is written.
 struct Planned {
     to: PeerAddress,
     priority: u8,
-    seal: bool,
+    seal: Seal,
     /// The message that the payload is a part of: offset and length.
     payload: Option<(SlotRef, u32, u32)>,
 }
@@ -42,17 +52,26 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     #[inline(always)]
     pub fn poll_transmit<'a>(&'a mut self, now: Instant, head: &'a mut Head) -> Option<Transmit<'a>> {
         let planned = self.plan(now, head)?;
+        let Self { sessions, channels, sealed, .. } = self;
         let payload = match planned.payload {
             Some((slot, offset, length)) => {
-                &self.message(slot)?.bytes()[offset as usize..(offset + length) as usize]
+                &message_of(channels, slot)?.bytes()[offset as usize..(offset + length) as usize]
             }
             None => &[],
         };
-        if planned.seal {
-            head.seal(payload);
-        }
+        let (to, priority) = (planned.to, planned.priority);
         let session = planned.payload.map(|(slot, ..)| slot.session);
-        Some(Transmit { to: planned.to, priority: planned.priority, head: head.as_bytes(), payload, session })
+        if let Seal::Message { session: index, checksum } = planned.seal {
+            if sessions.has_keys() {
+                let has_keys = sessions.seal(index, [head.as_bytes(), payload], sealed);
+                debug_assert!(has_keys, "a session that is up has keys");
+                return has_keys.then_some(Transmit { to, priority, head: sealed, payload: &[], session });
+            }
+            if checksum {
+                head.seal(payload);
+            }
+        }
+        Some(Transmit { to, priority, head: head.as_bytes(), payload, session })
     }
 
     /// Whether [`Calls::poll_transmit`] may have something.
@@ -67,7 +86,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if self.sessions.wants_transmit()
             && let Some(to) = self.sessions.poll_transmit(head)
         {
-            return Some(Planned { to, priority: PRIORITY_CONTROL, seal: false, payload: None });
+            return Some(Planned { to, priority: PRIORITY_CONTROL, seal: Seal::Done, payload: None });
         }
         if self.policy.is_schedule_due() {
             let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
@@ -257,18 +276,24 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     #[inline]
     fn message(&self, slot: SlotRef) -> Option<&Sending<B>> {
-        let channel = self.channels.get(usize::from(slot.session))?.as_deref()?;
-        match slot.side {
-            Side::Caller => channel.callers.get(usize::from(slot.slot)).map(|caller| &caller.request),
-            Side::Server => channel.servers.get(usize::from(slot.slot)).map(|server| &server.response),
-        }
+        message_of(&self.channels, slot)
+    }
+}
+
+#[inline]
+fn message_of<B, P: Policy>(channels: &[Option<Box<Channel<B, P>>>], slot: SlotRef) -> Option<&Sending<B>> {
+    let channel = channels.get(usize::from(slot.session))?.as_deref()?;
+    match slot.side {
+        Side::Caller => channel.callers.get(usize::from(slot.slot)).map(|caller| &caller.request),
+        Side::Server => channel.servers.get(usize::from(slot.slot)).map(|server| &server.response),
     }
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     #[inline]
     fn planned(&self, priority: u8, payload: Option<(SlotRef, u32, u32)>) -> Planned {
-        Planned { to: self.route.to, priority, seal: self.route.checksum, payload }
+        let seal = Seal::Message { session: self.id.index() as u16, checksum: self.route.checksum };
+        Planned { to: self.route.to, priority, seal, payload }
     }
 
     #[inline]

@@ -8,7 +8,10 @@
 
 use core::time::Duration;
 
-use crate::wire::{Cookie, Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
+use crate::keys::Acceptor;
+use crate::wire::{
+    Cookie, Head, Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession,
+};
 use farcall_base::{Identity, Instant, NO_RANK};
 
 use super::config::agree;
@@ -50,24 +53,33 @@ impl Sessions {
             _ => Cookie::NONE,
         };
         let (to, local) = (slot.link.to, slot.local);
+        if self.has_keys() {
+            let mut head = Head::new();
+            if self.put_open(index, cookie, &mut head) {
+                self.push(to, head);
+            }
+            return;
+        }
         let packet = SessionPacket::Open(self.offer_packet(local, self.config.offer), cookie);
         self.queue(to, WireSession::NONE, packet);
     }
 
-    /// Agrees to a session, or to the same one once more when OPEN was repeated.
+    /// Agrees to a session, or to the same one once more when OPEN was repeated. `acceptor` agrees on its
+    /// keys, if it is to have any.
     pub(super) fn on_open(
         &mut self,
         from: PeerAddress,
         host: Host,
         open: &OfferPacket,
         cookie: Cookie,
+        acceptor: Option<Acceptor>,
         now: Instant,
     ) {
         if let Some(index) = self.offered_by(from, open) {
             return self.send_accept(index);
         }
         match self.judge_open(from, host, open, cookie, now) {
-            Answer::Accept(link) => self.accept(link, host, now),
+            Answer::Accept(link) => self.accept(link, host, acceptor, now),
             Answer::Retry => {
                 self.counters.retries_sent += 1;
                 let cookie = self.cookies.issue(from, open.reply_session, now);
@@ -155,7 +167,7 @@ impl Sessions {
         if self.is_full() || host_is_full {
             self.counters.refused_full += u64::from(!host_is_full);
             self.counters.refused_host += u64::from(host_is_full);
-            self.queue(link.to, link.remote, SessionPacket::Close { incarnation: self.identity.incarnation });
+            self.queue_in(index, link.to, SessionPacket::Close { incarnation: self.identity.incarnation });
             self.end(index, EndReason::Refused(RefuseReason::Full));
             return false;
         }
@@ -247,7 +259,7 @@ impl Sessions {
         self.hosts.of(host).up >= self.config.sessions_per_host
     }
 
-    fn accept(&mut self, link: Link, host: Host, now: Instant) {
+    fn accept(&mut self, link: Link, host: Host, acceptor: Option<Acceptor>, now: Instant) {
         if self.half_open() >= usize::from(self.config.half_open_max) {
             self.replace_oldest_half_open();
         }
@@ -263,6 +275,11 @@ impl Sessions {
         self.note_address(AddressUse::Needed(link.to));
         self.wake_by(index, now + self.ping_after());
         self.forget_former_ages();
+        let has_keys = acceptor.is_none_or(|acceptor| self.answer_agreement(index, acceptor));
+        if !has_keys {
+            self.counters.malformed += 1;
+            return self.end(index, EndReason::Unreachable);
+        }
         self.send_accept(index);
     }
 
@@ -297,16 +314,23 @@ impl Sessions {
     fn send_accept(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
         let (link, local) = (slot.link, slot.local);
+        if self.has_keys() {
+            let mut head = Head::new();
+            if self.put_accept(index, &mut head) {
+                self.push(link.to, head);
+            }
+            return;
+        }
         let packet = SessionPacket::Accept(self.offer_packet(local, link.agreed));
         self.queue(link.to, link.remote, packet);
     }
 
-    fn offer_packet(&self, reply_session: WireSession, offer: Offer) -> OfferPacket {
+    pub(super) fn offer_packet(&self, reply_session: WireSession, offer: Offer) -> OfferPacket {
         OfferPacket { protocol: self.protocol as u8, reply_session, sender: self.identity, offer }
     }
 
     /// The session that is being opened with whoever is at `from`.
-    fn opening_at(&mut self, from: PeerAddress, session: WireSession) -> Option<u16> {
+    pub(super) fn opening_at(&mut self, from: PeerAddress, session: WireSession) -> Option<u16> {
         let index = self.index_of(session)?;
         let is_opening = matches!(self.slots[usize::from(index)].state, State::Opening(_));
         let is_from_peer = self.is_from_peer(index, from);

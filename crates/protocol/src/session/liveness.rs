@@ -194,9 +194,9 @@ impl Sessions {
         let number = self.pings.bits().max(1);
         let slot = &mut self.slots[usize::from(index)];
         (slot.pinged_at, slot.ping_number) = (now, number);
-        let link = slot.link;
+        let to = slot.link.to;
         self.counters.pings_sent += 1;
-        self.queue(link.to, link.remote, SessionPacket::Ping { number, life: self.life });
+        self.queue_in(index, to, SessionPacket::Ping { number, life: self.life });
         self.wake_by(index, now + self.ping_after());
     }
 

@@ -30,6 +30,7 @@ mod config;
 mod cookies;
 mod handshake;
 mod hosts;
+mod keyed;
 mod life;
 mod liveness;
 mod path;
@@ -47,6 +48,8 @@ use farcall_base::{Entropy, Identity, Instant};
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use cookies::Cookies;
 use hosts::Hosts;
+use keyed::Keys;
+pub use keyed::Opened;
 pub use life::LifeQuestion;
 use liveness::ResetBudget;
 use slot::{Slot, State};
@@ -187,6 +190,12 @@ pub struct SessionCounters {
     pub refused_full: u64,
     /// Openers that were refused because their host has as many sessions as one may have.
     pub refused_host: u64,
+    /// Packets that were not sealed with the keys of their session, or carried no code of this cluster.
+    pub forged: u64,
+    /// Packets that came before, or too late to tell.
+    pub replayed: u64,
+    /// Openers that have no key, or another one.
+    pub refused_key: u64,
     /// Packets of sessions from where those are not.
     pub from_elsewhere: u64,
     /// Sessions whose peers have moved.
@@ -209,6 +218,8 @@ pub struct Sessions {
     /// What pings say.
     pings: Entropy,
     cookies: Cookies,
+    /// What sessions are sealed with, if they are.
+    keys: Option<Box<Keys>>,
     slots: Vec<Slot>,
     /// Sessions that are opening or up; the half-open ones are counted by `hosts`.
     established: usize,
@@ -224,7 +235,7 @@ pub struct Sessions {
     by_peer: BTreeSet<(u32, u32, u16)>,
     /// First in, first out, so that a number rests as long as possible before its index is used again.
     vacant: VecDeque<u16>,
-    outgoing: VecDeque<(PeerAddress, WireSession, SessionPacket)>,
+    outgoing: VecDeque<(PeerAddress, Head)>,
     events: VecDeque<SessionEvent>,
     addresses: VecDeque<AddressUse>,
     /// When each session that waits is looked at.
@@ -259,6 +270,7 @@ impl Sessions {
             numbers: entropy.split(),
             pings: entropy.split(),
             cookies: Cookies::new(entropy),
+            keys: None,
             slots: Vec::new(),
             established: 0,
             hosts: Hosts::default(),
@@ -295,6 +307,7 @@ impl Sessions {
         self.by_address.insert((to, index));
         self.note_address(AddressUse::Needed(to));
         self.wake_by(index, handshake.retry_at);
+        self.begin_agreement(index);
         self.send_open(index);
         Ok(id)
     }
@@ -308,11 +321,12 @@ impl Sessions {
     /// already.
     pub fn end_because(&mut self, id: SessionId, reason: EndReason) {
         let Some(slot) = self.slot(id) else { return };
-        let (to, remote) = (slot.link.to, slot.link.remote);
-        if remote != WireSession::NONE {
-            self.queue(to, remote, SessionPacket::Close { incarnation: self.identity.incarnation });
+        let index = id.index() as u16;
+        if slot.link.remote != WireSession::NONE {
+            let packet = SessionPacket::Close { incarnation: self.identity.incarnation };
+            self.queue_in(index, slot.link.to, packet);
         }
-        self.end(id.index() as u16, reason);
+        self.end(index, reason);
     }
 
     /// The session's other end and limits, once it is up.
@@ -332,8 +346,8 @@ impl Sessions {
 
     /// The next packet to send, written into `head`, and where to.
     pub fn poll_transmit(&mut self, head: &mut Head) -> Option<PeerAddress> {
-        let (to, session, packet) = self.outgoing.pop_front()?;
-        packet.put(session, head);
+        let (to, packet) = self.outgoing.pop_front()?;
+        *head = packet;
         Some(to)
     }
 
@@ -456,11 +470,25 @@ impl Sessions {
         }
     }
 
+    /// A packet of a session that is here.
+    fn queue_in(&mut self, index: u16, to: PeerAddress, packet: SessionPacket) {
+        let mut head = Head::new();
+        self.put_in_session(index, packet, &mut head);
+        self.push(to, head);
+    }
+
+    /// A packet that belongs to no session here, yet or any more.
     fn queue(&mut self, to: PeerAddress, session: WireSession, packet: SessionPacket) {
+        let mut head = Head::new();
+        self.put_outside(session, packet, &mut head);
+        self.push(to, head);
+    }
+
+    fn push(&mut self, to: PeerAddress, packet: Head) {
         if self.outgoing.len() == QUEUED_PACKETS_MAX {
             self.counters.queue_full += 1;
             return;
         }
-        self.outgoing.push_back((to, session, packet));
+        self.outgoing.push_back((to, packet));
     }
 }

@@ -36,9 +36,8 @@ impl Sessions {
         }
         let number = self.pings.bits();
         slot.path = Some(Path { to: from, number, asked_at: now });
-        let remote = slot.link.remote;
         self.counters.pings_sent += 1;
-        self.queue(from, remote, SessionPacket::Ping { number, life: None });
+        self.queue_in(index, from, SessionPacket::Ping { number, life: None });
     }
 
     fn move_to(&mut self, index: u16, to: PeerAddress, now: Instant) {

@@ -1,6 +1,9 @@
 //! What packets do to sessions.
 
-use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches, life_code};
+use crate::wire::{
+    Flags, Header, KEYED_VERSION, Opcode, RefuseReason, SessionPacket, WireSession, checksum_matches,
+    life_code,
+};
 use farcall_base::Instant;
 use farcall_base::canary::{self, Rule};
 
@@ -59,6 +62,10 @@ impl Sessions {
         packet: &[u8],
         now: Instant,
     ) {
+        let host = Host::new(from, if header.opcode == Opcode::Open { host() } else { None });
+        if self.has_keys() {
+            return self.handle_keyed(from, host, header, packet, now);
+        }
         if !checksum_matches(packet) {
             self.counters.checksum_errors += 1;
             return;
@@ -70,9 +77,23 @@ impl Sessions {
                 return;
             }
         };
+        self.act(from, host, header, packet, parsed, now);
+    }
+
+    /// Does what a packet says that is as its sender made it.
+    pub(super) fn act(
+        &mut self,
+        from: PeerAddress,
+        host: Host,
+        header: &Header,
+        packet: &[u8],
+        parsed: SessionPacket,
+        now: Instant,
+    ) {
         match parsed {
-            SessionPacket::Open(open, cookie) => {
-                self.on_open(from, Host::new(from, host()), &open, cookie, now);
+            SessionPacket::Open(open, cookie) => self.on_open(from, host, &open, cookie, None, now),
+            SessionPacket::OpenOfVersion { version: KEYED_VERSION, reply_session } => {
+                self.refuse_in_clear(from, reply_session, RefuseReason::Keyless);
             }
             SessionPacket::OpenOfVersion { reply_session, .. } => self.refuse_version(from, reply_session),
             SessionPacket::Retry(cookie) => self.on_retry(from, header.session, cookie),
@@ -86,7 +107,7 @@ impl Sessions {
                     let link = self.slots[index].link;
                     // The answer is never the longer one.
                     let life = self.life.filter(|_| life.is_some());
-                    self.queue(link.to, link.remote, SessionPacket::Pong { number, life });
+                    self.queue_in(index as u16, link.to, SessionPacket::Pong { number, life });
                 }
             }
             SessionPacket::Pong { number, life } => {

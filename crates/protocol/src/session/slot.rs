@@ -11,6 +11,7 @@ use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
 use farcall_base::{Identity, Instant, SessionNumbers};
 
 use super::hosts::Host;
+use super::keyed::Agreement;
 use super::life::Life;
 use super::{Link, PeerAddress, SessionId};
 
@@ -96,6 +97,8 @@ pub(super) struct Slot {
     pub(super) wake_at: Instant,
     /// Which host opened it; `None` when this side did.
     pub(super) offered_by: Option<Host>,
+    /// With which keys its packets are sealed.
+    pub(super) agreement: Agreement,
     /// In the high half of its number.
     generation: u16,
 }
@@ -127,6 +130,7 @@ impl Slot {
             path: None,
             wake_at: Instant::NEVER,
             offered_by: None,
+            agreement: Agreement::None,
             generation: 0,
         }
     }
@@ -164,11 +168,12 @@ impl Slot {
     /// HalfOpen → Up.
     pub(super) fn confirmed(&mut self, now: Instant) {
         debug_assert!(matches!(self.state, State::HalfOpen { .. }));
+        self.agreement.confirm();
         self.up(now);
     }
 
     /// Vacant, to be numbered with these.
-    pub(super) const fn numbered(numbers: SessionNumbers) -> Self {
+    pub(super) fn numbered(numbers: SessionNumbers) -> Self {
         Self { generation: (numbers.first() >> 16) as u16, ..Self::vacant() }
     }
 

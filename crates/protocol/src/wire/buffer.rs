@@ -9,7 +9,7 @@ use super::header::{CHECKSUM_BYTES, Header};
 pub const HEAD_BYTES_MAX: usize = 160;
 
 /// A packet's head under construction. Kept by the caller and used again for every packet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Head {
     bytes: [u8; HEAD_BYTES_MAX],
     length: usize,
@@ -48,6 +48,15 @@ impl Head {
     pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.length..self.length + N].copy_from_slice(&bytes);
         self.length += N;
+    }
+
+    /// What was built is sealed now.
+    ///
+    /// # Panics
+    /// Beyond [`HEAD_BYTES_MAX`]: only packets of sessions are sealed here.
+    pub(crate) fn replace(&mut self, sealed: &[u8]) {
+        self.bytes[..sealed.len()].copy_from_slice(sealed);
+        self.length = sealed.len();
     }
 
     /// Puts in the checksum of everything after it, the payload included.

@@ -93,6 +93,15 @@ pub enum RefuseReason {
     /// The peer's cluster has fewer ranks: give both sides the same size.
     #[error("the peer's cluster has no such rank")]
     Rank,
+    /// This side has a cluster key, and the peer has none.
+    #[error("the peer has no cluster key and this side has one: set security.key_file on both sides")]
+    Keyless,
+    /// The peer has a cluster key, and this side has none.
+    #[error("the peer wants a cluster key: set security.key_file to a copy of its file")]
+    KeyWanted,
+    /// Both sides have a cluster key, but not the same one.
+    #[error("the peer has another cluster key: give both sides the same security.key_file")]
+    OtherKey,
 }
 
 /// A packet about a session, ready for use.
@@ -155,7 +164,7 @@ impl core::fmt::Debug for LifePort {
 pub const LIFE_PORT_BYTES: usize = 42;
 
 const OFFER_PACKET_BYTES: usize = 64;
-const COOKIE_BYTES: usize = 16;
+pub(super) const COOKIE_BYTES: usize = 16;
 const OPEN_WITH_COOKIE_BYTES: usize = OFFER_PACKET_BYTES + COOKIE_BYTES;
 const RETRY_BYTES: usize = HEADER_BYTES + COOKIE_BYTES;
 const OPTION_CHECKSUM: u16 = 1;
@@ -172,6 +181,11 @@ impl SessionPacket {
         if !header.flags.has(Flags::CHECKSUM) {
             return malformed("session packet without a checksum");
         }
+        Self::parse_checked(header, packet)
+    }
+
+    /// The same of a packet that is known to be as its sender made it.
+    pub(crate) fn parse_checked(header: &Header, packet: &[u8]) -> Result<Self, Malformed> {
         if header.flags.argument() != 0 {
             return malformed("unknown flags");
         }
@@ -197,11 +211,21 @@ impl SessionPacket {
     /// Writes the packet into `head`, complete with checksum. `session` is the number that its receiver
     /// knows.
     pub fn put(&self, session: WireSession, head: &mut Head) {
+        self.put_flagged(Flags::CHECKSUM, session, head);
+        head.seal(&[]);
+    }
+
+    /// The same without a checksum, for a session whose packets are sealed.
+    pub(crate) fn put_unchecked(&self, session: WireSession, head: &mut Head) {
+        self.put_flagged(Flags::NONE, session, head);
+    }
+
+    fn put_flagged(&self, flags: Flags, session: WireSession, head: &mut Head) {
         let call = match self {
             Self::Ping { number, .. } | Self::Pong { number, .. } => CallKey::from_wire(*number),
             _ => CallKey::NONE,
         };
-        head.start(&Header { opcode: self.opcode(), flags: Flags::CHECKSUM, session, call });
+        head.start(&Header { opcode: self.opcode(), flags, session, call });
         match self {
             Self::Open(packet, cookie) => {
                 put_offer(packet, head);
@@ -225,7 +249,6 @@ impl SessionPacket {
                 }
             }
         }
-        head.seal(&[]);
     }
 
     const fn opcode(&self) -> Opcode {
@@ -254,7 +277,7 @@ fn version(packet: &[u8]) -> Result<u8, Malformed> {
     bytes_at::<1>(packet, HEADER_BYTES).map(|[version]| version)
 }
 
-fn reply_session(packet: &[u8]) -> Result<WireSession, Malformed> {
+pub(super) fn reply_session(packet: &[u8]) -> Result<WireSession, Malformed> {
     match u64_at(packet, 24)? {
         0 => malformed("a session numbered 0"),
         number => Ok(WireSession(number)),
@@ -270,19 +293,19 @@ fn parse_open(packet: &[u8]) -> Result<SessionPacket, Malformed> {
     Ok(SessionPacket::Open(offer, cookie))
 }
 
-fn parse_cookie(packet: &[u8], at: usize, bytes: usize) -> Result<Cookie, Malformed> {
+pub(super) fn parse_cookie(packet: &[u8], at: usize, bytes: usize) -> Result<Cookie, Malformed> {
     if packet.len() != bytes {
         return malformed("a packet with a cookie of another length");
     }
     Ok(Cookie { issued_at_nanos: u64_at(packet, at)?, code: u64_at(packet, at + 8)? })
 }
 
-fn put_cookie(cookie: Cookie, head: &mut Head) {
+pub(super) fn put_cookie(cookie: Cookie, head: &mut Head) {
     head.put(cookie.issued_at_nanos.to_le_bytes());
     head.put(cookie.code.to_le_bytes());
 }
 
-fn parse_offer(packet: &[u8], bytes: usize) -> Result<OfferPacket, Malformed> {
+pub(super) fn parse_offer(packet: &[u8], bytes: usize) -> Result<OfferPacket, Malformed> {
     if packet.len() != bytes {
         return malformed("an OPEN or ACCEPT of another length");
     }
@@ -325,6 +348,9 @@ fn parse_refusal(packet: &[u8]) -> Result<RefuseReason, Malformed> {
         3 => Ok(RefuseReason::Full),
         4 => Ok(RefuseReason::Limits),
         5 => Ok(RefuseReason::Rank),
+        6 => Ok(RefuseReason::Keyless),
+        7 => Ok(RefuseReason::KeyWanted),
+        8 => Ok(RefuseReason::OtherKey),
         _ => malformed("unknown reason of refusal"),
     }
 }
@@ -336,6 +362,9 @@ fn put_refusal(reason: RefuseReason, head: &mut Head) {
         RefuseReason::Full => (VERSION, 0, 3),
         RefuseReason::Limits => (VERSION, 0, 4),
         RefuseReason::Rank => (VERSION, 0, 5),
+        RefuseReason::Keyless => (VERSION, 0, 6),
+        RefuseReason::KeyWanted => (VERSION, 0, 7),
+        RefuseReason::OtherKey => (VERSION, 0, 8),
     };
     head.put([version, protocol]);
     head.put(code.to_le_bytes());

@@ -406,7 +406,9 @@ impl<P: Policy + Default> Node<P> {
         if !self.alive {
             return;
         }
-        let delivery = self.calls.handle(from, packet, now);
+        let mut room = Vec::new();
+        let Some(opened) = self.calls.sessions_mut().open(from, packet, &mut room, now) else { return };
+        let (delivery, packet) = (self.calls.handle_from(from, || None, opened, now), opened.bytes());
         self.take_events(now);
         match delivery {
             None => {}

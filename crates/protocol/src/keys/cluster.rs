@@ -1,0 +1,107 @@
+//! The cluster keys that a process has, and codes by which it is known without a session.
+
+use core::fmt;
+
+use farcall_base::ClusterKey;
+use ring::hmac;
+
+use super::phases::PHASE_PACKETS;
+use super::secret::derive;
+
+/// The most keys of a ring: one that is used, and others that are on their way in or out.
+pub const KEYS_MAX: usize = 8;
+
+/// The length of the code of REFUSE and RETRY.
+pub(crate) const CODE_BYTES: usize = 16;
+
+/// That of RESET, which must not be longer than the shortest packet that it answers.
+pub(crate) const RESET_CODE_BYTES: usize = 8;
+
+/// Says which key an OPEN is sealed with, and nothing else about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyId(pub(crate) [u8; 8]);
+
+/// One key with what is derived from it once.
+#[derive(Clone)]
+pub(crate) struct StatelessKey {
+    pub(super) cluster: ClusterKey,
+    pub(crate) id: KeyId,
+    code: hmac::Key,
+}
+
+impl StatelessKey {
+    fn new(cluster: ClusterKey) -> Self {
+        let id = KeyId(*derive(cluster.expose(), b"farcall key id"));
+        let code = derive::<32>(cluster.expose(), b"farcall code");
+        Self { id, code: hmac::Key::new(hmac::HMAC_SHA256, &*code), cluster }
+    }
+
+    /// A code over a packet that belongs to no session.
+    pub(crate) fn code<const N: usize>(&self, packet: &[u8]) -> [u8; N] {
+        let tag = hmac::sign(&self.code, packet);
+        *tag.as_ref().first_chunk().expect("a code is at most 32 bytes")
+    }
+}
+
+/// The keys of a cluster that a process has: it begins sessions with the first one, and takes sessions by any
+/// of them, so that keys are exchanged without a stop.
+#[derive(Clone)]
+pub struct Keyring {
+    keys: Vec<StatelessKey>,
+    phase_packets: u64,
+}
+
+impl Keyring {
+    /// A ring of at least one and at most [`KEYS_MAX`] keys; `None` of fewer or more.
+    pub fn new(keys: Vec<ClusterKey>) -> Option<Self> {
+        if keys.is_empty() || keys.len() > KEYS_MAX {
+            return None;
+        }
+        let keys = keys.into_iter().map(StatelessKey::new).collect();
+        Some(Self { keys, phase_packets: PHASE_PACKETS })
+    }
+
+    /// The same keys, with so many packets for each key of a session. Both sides must have the same: this is
+    /// for tests, which see many keys in little time.
+    #[cfg(test)]
+    pub(crate) fn with_phase_packets(self, phase_packets: u64) -> Self {
+        Self { phase_packets, ..self }
+    }
+
+    /// What each key may be called by: it says nothing about the key but which one it is.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let digits = |id: &KeyId| id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.keys.iter().map(move |key| digits(&key.id))
+    }
+
+    pub(crate) fn phase_packets(&self) -> u64 {
+        self.phase_packets
+    }
+
+    /// The key that this side uses.
+    pub(crate) fn own(&self) -> &StatelessKey {
+        &self.keys[0]
+    }
+
+    /// The key with that name.
+    pub(crate) fn by_id(&self, id: KeyId) -> Option<&StatelessKey> {
+        self.keys.iter().find(|key| key.id == id)
+    }
+
+    /// Whether one of the keys gave this code to a packet.
+    pub(crate) fn vouches<const N: usize>(&self, packet: &[u8], code: &[u8; N]) -> bool {
+        self.keys.iter().any(|key| equal(&key.code::<N>(packet), code))
+    }
+}
+
+/// Compares in a time that says nothing about where two codes differ.
+fn equal<const N: usize>(one: &[u8; N], other: &[u8; N]) -> bool {
+    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+/// Shows which keys they are, and nothing of them.
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
