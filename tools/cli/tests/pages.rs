@@ -140,6 +140,16 @@ fn run_alone(script: &str, folder: &Path) -> String {
     String::from_utf8(output.stdout).expect("it is text") + &said
 }
 
+/// A reader is slower than a script: a store serves before the next line is typed.
+fn patient(block: &str) -> String {
+    let until_it_serves = "until farcall kv stat > stat.log 2>&1; do sleep 0.05; done";
+    let lines = block.lines().map(|line| {
+        let wait = if line.starts_with("farcall kv serve") { until_it_serves } else { "" };
+        format!("{line}\n{wait}\n")
+    });
+    lines.collect()
+}
+
 #[test]
 fn the_tutorial_of_durable_tables_does_what_it_says() {
     if !rustix::process::geteuid().is_root() {
@@ -149,15 +159,6 @@ fn the_tutorial_of_durable_tables_does_what_it_says() {
     let page = fs::read_to_string(repository().join("docs/tutorial/table.md")).expect("it is there");
     let blocks_of_page = blocks(&page, "sh");
     let [first, second] = blocks_of_page.as_slice() else { panic!("two blocks: {blocks_of_page:?}") };
-    // A reader is slower than a script: the store serves before the next line is typed.
-    let until_it_serves = "until farcall kv stat > stat.log 2>&1; do sleep 0.05; done";
-    let patient = |block: &str| {
-        let lines = block.lines().map(|line| {
-            let wait = if line.starts_with("farcall kv serve") { until_it_serves } else { "" };
-            format!("{line}\n{wait}\n")
-        });
-        lines.collect::<String>()
-    };
     let folder = std::env::temp_dir().join(format!("farcall-tutorial-{}", std::process::id()));
     fs::create_dir(&folder).expect("a new folder");
     let printed = run_alone(&format!("{}echo; echo ------\n{}", patient(first), patient(second)), &folder);
@@ -167,4 +168,39 @@ fn the_tutorial_of_durable_tables_does_what_it_says() {
     assert_eq!(before.trim_end(), blocks(&page, "text")[0].trim_end(), "{printed}");
     assert!(after.contains("shipped") && after.contains("exit status 3") && after.contains("exit status 4"));
     assert!(after.contains("there is no object `visits`"), "{after}");
+}
+
+#[test]
+fn the_commands_of_the_readme_run() {
+    let page = fs::read_to_string(repository().join("README.md")).expect("it is there");
+    let lines: Vec<_> = blocks(&page, "sh")
+        .iter()
+        .flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let makefile = fs::read_to_string(repository().join("Makefile")).expect("it is there");
+    let (ours, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.starts_with("farcall "));
+    for line in others {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let is_there = match words[..] {
+            // What they do takes minutes, and other tests do it.
+            ["make", target, ..] => makefile.contains(&format!(".PHONY: {target}\n")),
+            ["cargo", "install", "--path", path, ..] => repository().join(path).join("Cargo.toml").exists(),
+            _ => false,
+        };
+        assert!(is_there, "{line}");
+    }
+    assert!(ours.len() > 5, "{ours:?}");
+    if !rustix::process::geteuid().is_root() {
+        println!("only root can make a network for the commands: not run");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("farcall-readme-{}", std::process::id()));
+    fs::create_dir(&folder).expect("a new folder");
+    let printed =
+        run_alone(&patient(&ours.iter().map(|line| format!("{line}\n")).collect::<String>()), &folder);
+    fs::remove_dir_all(&folder).expect("it is ours");
+    for what in ["ring+shm", "version 1", "hello", "kv serve", "farcall_kv_puts_total"] {
+        assert!(printed.contains(what), "{what} is missing in {printed}");
+    }
+    assert!(!printed.contains("farcall: "), "nothing failed: {printed}");
 }
