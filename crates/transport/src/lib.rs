@@ -10,6 +10,7 @@ mod library;
 mod life;
 mod matcher;
 mod message;
+mod notices;
 mod outcome;
 mod packet;
 mod payload;

@@ -16,10 +16,11 @@ use std::collections::VecDeque;
 
 use farcall_base::SipKey;
 use farcall_protocol::matching::{
-    ExactReceives, Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag,
+    ExactReceives, Matching, Notice, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag,
 };
 
 use crate::batch::Taken;
+use crate::notices::{Held, Receiving, Sending};
 use crate::waiting::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, Posted, SendOutcome, SessionId, Spares,
@@ -34,6 +35,8 @@ pub struct Matcher {
     pub ended_sends: Vec<(MessageId, SendOutcome)>,
     /// Memory of sends that waited, for the next that do.
     pub spares: Spares,
+    /// Sessions of which messages are in the unexpected queue, and perhaps others.
+    pub unread: Vec<SessionId>,
     orphaned: OrphanedSessions,
 }
 
@@ -70,6 +73,10 @@ pub struct MatchState {
     /// How many came: their number, by which both ends name them alike in traces. Always counted, because
     /// tracing begins at different times at the two.
     pub received: u32,
+    /// What is said to the peer about those that its window holds up.
+    pub notices: Receiving,
+    /// Whether the session is in [`Matcher::unread`].
+    is_listed: bool,
 }
 
 /// The messages of one session that leave.
@@ -80,6 +87,8 @@ pub struct SendQueue {
     pub window: SendWindow,
     /// How many left: their number, as in [`MatchState`].
     pub sent: u32,
+    /// What is said to the peer about those that the window holds up.
+    pub notices: Sending,
 }
 
 /// A tagged message that waits for room, or for the peer's window.
@@ -107,15 +116,33 @@ impl SendQueue {
         number
     }
 
-    /// Takes back the sends of that name which wait; returns how many there were.
+    /// Takes back the sends of that name which wait; returns how many there were. One that is promised to the
+    /// peer is not among them.
     pub fn cancel(&mut self, send: MessageId) -> usize {
         let before = self.waiting.len();
-        self.waiting.retain(|waiting| waiting.send != send);
-        before - self.waiting.len()
+        let mut promised = self.notices.promised();
+        self.waiting.retain(|waiting| {
+            let is_promised = promised.take_if(|tag| *tag == waiting.tag).is_some();
+            is_promised || waiting.send != send
+        });
+        let cancelled = before - self.waiting.len();
+        if cancelled > 0 {
+            self.notices.were_cancelled();
+        }
+        cancelled
     }
 }
 
 impl MatchState {
+    /// Takes a notice of the peer.
+    pub fn take_notice(&mut self, notice: Notice) -> Result<(), Overrun> {
+        self.notices.take(notice)?;
+        match notice {
+            Notice::Beyond { lines, .. } => self.window.exceed(lines),
+            _ => Ok(()),
+        }
+    }
+
     /// Messages of a batch came and were received.
     #[inline]
     pub fn pass(&mut self, taken: Taken) -> Result<(), Overrun> {
@@ -134,6 +161,7 @@ impl Matcher {
             hands_on: false,
             ended_sends: Vec::new(),
             spares: Spares::default(),
+            unread: Vec::new(),
             orphaned: OrphanedSessions::default(),
         }
     }
@@ -212,7 +240,7 @@ impl Matcher {
             Some(receive) => MatchOutcome::Matched(receive),
             None if self.hands_on => MatchOutcome::HandedOn,
             None => {
-                self.queue(from.source, Unexpected { envelope, payload: Kept::from(payload), lines, number });
+                self.queue(from, Unexpected { envelope, payload: Kept::from(payload), lines, number });
                 return Ok(MatchOutcome::Unexpected);
             }
         };
@@ -221,8 +249,34 @@ impl Matcher {
     }
 
     #[cold]
-    fn queue(&mut self, source: Source, message: Unexpected) {
-        self.matching.keep(source, message.envelope.tag, message);
+    fn queue(&mut self, from: &mut MatchState, message: Unexpected) {
+        if !core::mem::replace(&mut from.is_listed, true) {
+            self.unread.push(message.envelope.session);
+        }
+        if !self.matching.has_no_receives() {
+            from.notices.ask();
+        }
+        self.matching.keep(from.source, message.envelope.tag, message);
+    }
+
+    /// A receive waits, of which the tag is said: notes that for a session of [`Matcher::unread`] if it may
+    /// be for messages of that; false if the session has none any more.
+    pub fn note_wanted(from: &mut MatchState, source: Option<Source>, tag: Tag) -> bool {
+        from.is_listed = from.window.unread() > 0;
+        if from.is_listed && source.is_none_or(|source| source == from.source) {
+            from.notices.want(tag);
+        }
+        from.is_listed
+    }
+
+    /// Finds the notices that are due to a peer whose messages come.
+    pub fn examine(&self, from: &mut MatchState) {
+        let held = Held {
+            is_held_up: from.window.unread() > 0,
+            has_room: from.window.may_exceed(),
+            has_receives: !self.matching.has_no_receives(),
+        };
+        from.notices.examine(&held, |tag| self.matching.wants(from.source, tag));
     }
 
     /// Posts a receive; `is_down` says that the session that it names has ended. An unexpected message that
@@ -274,6 +328,7 @@ impl Matcher {
         session: SessionId,
         reason: &DownReason,
     ) {
+        self.unread.retain(|unread| *unread != session);
         let waiting = sends.waiting.drain(..);
         self.ended_sends.extend(waiting.map(|waiting| (waiting.send, Err(reason.clone()))));
         let is_of = |message: &Unexpected, session| message.envelope.session == session;

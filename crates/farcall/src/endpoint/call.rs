@@ -19,7 +19,7 @@ use super::future::{OrRefused, Unfetched};
 use super::sessions::Peer;
 use super::slab::OPERATIONS_MAX;
 use super::state::State;
-use super::{Endpoint, MESSAGES};
+use super::{Endpoint, RESERVED};
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or
 /// `.await`.
@@ -213,7 +213,7 @@ fn begin(
     timeout: Option<Duration>,
     taker: impl Taker<OfCall>,
 ) -> Result<CallId, CallError> {
-    if service == MESSAGES {
+    if service >= RESERVED {
         return Err(CallError::UnknownService);
     }
     let begun = state.tracer.begin();

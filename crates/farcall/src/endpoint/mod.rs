@@ -73,8 +73,8 @@ pub struct Endpoint {
     dropped: RefCell<Vec<(CallId, OnDrop)>>,
 }
 
-/// Reserved: no peer serves it.
-const MESSAGES: Service = Service(u16::MAX);
+/// The first service that no peer serves: the last two are reserved.
+const RESERVED: Service = Service(u16::MAX - 1);
 
 impl Endpoint {
     pub(crate) fn new(
@@ -138,9 +138,9 @@ impl Endpoint {
     /// earlier one.
     ///
     /// # Panics
-    /// For service 65535, which carries messages over some transports.
+    /// For services 65534 and 65535, which carry messages over some transports.
     pub fn serve(&self, service: Service, handler: impl FnMut(Request<'_>, Reply<'_>) + Send + 'static) {
-        assert_ne!(service, MESSAGES, "service 65535 carries messages");
+        assert!(service < RESERVED, "services 65534 and 65535 carry messages");
         let handlers = &mut self.core().state.handlers;
         let index = usize::from(service.0);
         if handlers.len() <= index {

@@ -12,12 +12,13 @@
 //! Misery*, 2016.)
 //!
 //! Memory is bounded by two windows a peer: [`SendWindow`] keeps a sender from sending what would not find
-//! room among the unexpected messages of [`ReceiveWindow`]. [`Sequencer`] puts messages in order over fabrics
-//! that do not.
+//! room among the unexpected messages of [`ReceiveWindow`]. Messages that a receive waits for pass a window
+//! that is full of others: see [`Notice`]. [`Sequencer`] puts messages in order over fabrics that do not.
 
 mod ends;
 mod hashed;
 mod lists;
+mod notice;
 mod page;
 mod pattern;
 mod posted;
@@ -28,6 +29,7 @@ mod window;
 
 use farcall_base::SipKey;
 
+pub use notice::{ANNOUNCED_MAX, Announcing, Granting, Notice};
 pub use pattern::{Pattern, Source, Tag};
 pub use posted::ExactReceives;
 use posted::Posted;
@@ -105,6 +107,11 @@ impl<M> Matching<M> {
     /// Takes the oldest unexpected message that fits.
     pub fn take(&mut self, pattern: Pattern) -> Option<Expected<M>> {
         self.unexpected.take(pattern)
+    }
+
+    /// Whether a receive waits for such a message.
+    pub fn wants(&self, source: Source, tag: Tag) -> bool {
+        self.posted.wants(source, tag)
     }
 
     /// A receive does not wait any longer. False when it did not wait.

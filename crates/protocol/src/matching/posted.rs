@@ -110,6 +110,12 @@ impl Posted {
         self.lists.iter_mut().enumerate().filter_map(fitting).min().map(|(_, kind, place)| (kind, place))
     }
 
+    /// Whether a receive wants such a message.
+    pub fn wants(&self, source: Source, tag: Tag) -> bool {
+        let mut kinds = self.lists.iter().zip(Pattern::of(source, tag));
+        kinds.any(|(lists, pattern)| lists.first(pattern.key()).is_some())
+    }
+
     /// Takes the oldest receive that wants such a message out.
     #[inline(always)]
     pub fn take(&mut self, source: Source, tag: Tag) -> Option<u32> {

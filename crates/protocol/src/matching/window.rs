@@ -87,29 +87,64 @@ pub struct ReceiveWindow {
     consumed: u32,
     /// How much the sender was last told to be consumed.
     told: u32,
+    /// How much is, or may yet come, beyond the limit. What is consumed next makes up for it, and is not told
+    /// to the sender, which has not counted it either.
+    beyond: u32,
 }
 
 impl ReceiveWindow {
     /// Nothing came. `limit` is in lines.
     pub const fn new(limit: u32) -> Self {
-        Self { limit, arrived: 0, consumed: 0, told: 0 }
+        Self { limit, arrived: 0, consumed: 0, told: 0, beyond: 0 }
     }
 
     /// A message came.
     #[inline]
     pub const fn arrive(&mut self, lines: u32) -> Result<(), Overrun> {
         let arrived = self.arrived.wrapping_add(lines);
-        if arrived.wrapping_sub(self.told) > self.limit {
+        if arrived.wrapping_sub(self.told) as u64 > self.limit as u64 + self.beyond as u64 {
             return Err(Overrun);
         }
         self.arrived = arrived;
         Ok(())
     }
 
+    /// A message comes that its sender does not count.
+    pub const fn exceed(&mut self, lines: u32) -> Result<(), Overrun> {
+        if lines > lines_max(self.limit) {
+            return Err(Overrun);
+        }
+        self.beyond = self.beyond.saturating_add(lines);
+        Ok(())
+    }
+
+    /// Whether another message may come that its sender does not count: all of them together stay within a
+    /// second limit, but for those that were granted at the same time.
+    pub const fn may_exceed(&self) -> bool {
+        self.beyond < self.limit
+    }
+
+    /// How much came that has not been consumed.
+    #[inline]
+    pub const fn unread(&self) -> u32 {
+        self.arrived.wrapping_sub(self.consumed)
+    }
+
     /// A message that came has been consumed.
     #[inline]
     pub const fn consume(&mut self, lines: u32) {
+        if self.beyond > 0 {
+            return self.make_up(lines);
+        }
         self.consumed = self.consumed.wrapping_add(lines);
+    }
+
+    #[cold]
+    const fn make_up(&mut self, lines: u32) {
+        let made_up = if lines < self.beyond { lines } else { self.beyond };
+        self.beyond -= made_up;
+        self.arrived = self.arrived.wrapping_sub(made_up);
+        self.consumed = self.consumed.wrapping_add(lines - made_up);
     }
 
     /// Whether so much was consumed since the last credit that the next one is worth its cost.

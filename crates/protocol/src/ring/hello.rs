@@ -11,6 +11,9 @@ pub const VERSION: u8 = 3;
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_BYTES: usize = 40;
 
+/// The bit of a hello whose sender reads notices.
+const READS_NOTICES: u8 = 1;
+
 const MAGIC: [u8; 4] = *b"fRNG";
 
 /// One side's offer.
@@ -25,6 +28,8 @@ pub struct Hello {
     /// How much of the peer's tagged messages may wait here for a receive, in lines as
     /// [`matching::lines`](crate::matching::lines) counts them; 0 takes no messages.
     pub unexpected_lines: u32,
+    /// Whether it reads notices: see [`matching::Notice`](crate::matching::Notice).
+    pub reads_notices: bool,
 }
 
 /// Why a handshake failed.
@@ -60,6 +65,7 @@ impl Hello {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION; // the oldest version that we speak
         bytes[5] = VERSION; // the newest
+        bytes[6] = if self.reads_notices { READS_NOTICES } else { 0 };
         bytes[8..16].copy_from_slice(&self.identity.incarnation.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.identity.rank.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.identity.endpoint.to_le_bytes());
@@ -87,6 +93,7 @@ impl Hello {
             message_bytes_max: word64(24),
             calls_max: word32(32),
             unexpected_lines: word32(36),
+            reads_notices: bytes[6] & READS_NOTICES != 0,
         };
         if identity.incarnation == 0 || hello.calls_max == 0 {
             return Err(HelloError::Malformed);

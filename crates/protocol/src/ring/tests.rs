@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::matching::{Notice, Tag};
 use farcall_base::Identity;
 
 const RUNWAY: u64 = 256;
@@ -275,6 +276,7 @@ fn hello() -> Hello {
         message_bytes_max: 8 << 20,
         calls_max: 4096,
         unexpected_lines: 16384,
+        reads_notices: true,
     }
 }
 
@@ -288,6 +290,8 @@ fn golden_words_and_hello() {
     let message = EntryHeader { kind: EntryKind::Message, call: 0x0403_0201, selector: 0, length: 8 };
     let long = EntryHeader { length: 0x2808, ..message };
     let credit = EntryHeader { kind: EntryKind::MessageCredit, call: 0x0403_0201, selector: 0, length: 0 };
+    let (selector, call, lines) = Notice::Beyond { tag: Tag(0x0403_0201), lines: 9 }.to_wire();
+    let beyond = EntryHeader { kind: EntryKind::MessageCredit, call, selector, length: 8 };
     let written = [
         batch.to_word().to_le_bytes().to_vec(),
         wrap.to_word().to_le_bytes().to_vec(),
@@ -295,6 +299,7 @@ fn golden_words_and_hello() {
         message.to_word().to_le_bytes().to_vec(),
         long.to_word().to_le_bytes().to_vec(),
         credit.to_word().to_le_bytes().to_vec(),
+        [beyond.to_word(), u64::from(lines)].map(u64::to_le_bytes).concat(),
         hello().encode().to_vec(),
     ];
     let golden = DOC.split("```golden\n").nth(1).expect("the page has golden bytes");

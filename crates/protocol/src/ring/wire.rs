@@ -81,7 +81,8 @@ pub enum EntryKind {
     Message,
     /// A tagged message whose payload is a block; the entry holds its descriptor.
     MessageBlock,
-    /// How much of the receiver's tagged messages the sender has consumed in all.
+    /// With selector 0 how much of the receiver's tagged messages the sender has consumed in all; with
+    /// another one a [notice](crate::matching::Notice) of that code, about the tag that `call` is.
     MessageCredit,
 }
 
@@ -158,10 +159,10 @@ impl HeaderSeries {
 pub struct EntryHeader {
     /// What follows.
     pub kind: EntryKind,
-    /// The caller's number of the call, the tag of a message, the lines consumed in a message credit; 0
-    /// otherwise.
+    /// The caller's number of the call, the tag of a message or notice, the lines consumed in a message
+    /// credit; 0 otherwise.
     pub call: u32,
-    /// The service of a request or the status of a response; 0 otherwise.
+    /// The service of a request, the status of a response or the code of a notice; 0 otherwise.
     pub selector: u16,
     /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`], but for tagged messages.
     pub length: u32,

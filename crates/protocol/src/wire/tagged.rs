@@ -13,8 +13,11 @@ use crate::matching::Tag;
 use crate::ring::padded;
 use crate::words_of;
 
-/// The argument of a CREDIT whose sender reads a [`BriefHead`].
+/// The bit in the argument of a CREDIT whose sender reads a [`BriefHead`].
 const READS_BRIEF: u8 = 1;
+
+/// The bit in the argument of a CREDIT whose sender reads [notices](crate::matching::Notice).
+const READS_NOTICES: u8 = 2;
 
 /// Bytes in front of each message of a batch.
 pub const BATCH_ENTRY_BYTES: usize = 8;
@@ -74,6 +77,15 @@ pub enum TaggedPacket {
         /// The message's tag.
         tag: Tag,
     },
+    /// What is said of messages that the window holds up. The payload are its lines, if it has any.
+    Notice {
+        /// The packet's number in its session.
+        number: u32,
+        /// The notice's code, from 1 to 15.
+        code: u8,
+        /// Its tag.
+        tag: Tag,
+    },
     /// A [`Batch`] of messages.
     Batch {
         /// The packet's number in its session.
@@ -83,6 +95,8 @@ pub enum TaggedPacket {
     Credit {
         /// Whether its sender reads a [`BriefHead`]; the same in all credits of a session.
         reads_brief: bool,
+        /// Whether its sender reads notices; the same in all credits of a session.
+        reads_notices: bool,
         /// Lines of messages that were consumed in all, modulo 2³².
         consumed: u32,
         /// How many lines may be sent beyond that; the same in all credits of a session, and not 0.
@@ -96,12 +110,15 @@ impl TaggedPacket {
     pub fn parse(header: &Header, packet: &[u8]) -> Result<Option<Self>, Malformed> {
         let both = header.call.to_wire();
         let (low, high) = (both as u32, (both >> 32) as u32);
+        let argument = header.flags.argument();
         let parsed = match header.opcode {
-            Opcode::Tagged => Self::One { number: low, tag: Tag(high) },
+            Opcode::Tagged if argument == 0 => Self::One { number: low, tag: Tag(high) },
+            Opcode::Tagged => Self::Notice { number: low, code: argument, tag: Tag(high) },
             Opcode::TaggedBatch if high == 0 => Self::Batch { number: low },
             Opcode::TaggedCredit if high != 0 => {
-                let reads_brief = header.flags.argument() & READS_BRIEF != 0;
-                Self::Credit { reads_brief, consumed: low, limit: high }
+                let reads = |bit| argument & bit != 0;
+                let (reads_brief, reads_notices) = (reads(READS_BRIEF), reads(READS_NOTICES));
+                Self::Credit { reads_brief, reads_notices, consumed: low, limit: high }
             }
             Opcode::TaggedBatch | Opcode::TaggedCredit => return malformed("a batch or a credit of nothing"),
             _ => return Ok(None),
@@ -116,13 +133,17 @@ impl TaggedPacket {
 /// Writes a packet about tagged messages.
 #[inline]
 pub fn put_tagged(head: &mut Head, session: WireSession, packet: TaggedPacket) {
-    let (opcode, low, high) = match packet {
-        TaggedPacket::One { number, tag } => (Opcode::Tagged, number, tag.0),
-        TaggedPacket::Batch { number } => (Opcode::TaggedBatch, number, 0),
-        TaggedPacket::Credit { consumed, limit, .. } => (Opcode::TaggedCredit, consumed, limit),
+    let bit = |is_set, bit| if is_set { bit } else { 0 };
+    let (opcode, argument, low, high) = match packet {
+        TaggedPacket::One { number, tag } => (Opcode::Tagged, 0, number, tag.0),
+        TaggedPacket::Notice { number, code, tag } => (Opcode::Tagged, code, number, tag.0),
+        TaggedPacket::Batch { number } => (Opcode::TaggedBatch, 0, number, 0),
+        TaggedPacket::Credit { reads_brief, reads_notices, consumed, limit } => {
+            let argument = bit(reads_brief, READS_BRIEF) | bit(reads_notices, READS_NOTICES);
+            (Opcode::TaggedCredit, argument, consumed, limit)
+        }
     };
-    let reads_brief = matches!(packet, TaggedPacket::Credit { reads_brief: true, .. });
-    let flags = Flags::NONE.with_argument(if reads_brief { READS_BRIEF } else { 0 });
+    let flags = Flags::NONE.with_argument(argument);
     let both = u64::from(high) << 32 | u64::from(low);
     put_bare(head, opcode, flags, session, CallKey::from_wire(both));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::matching::Tag;
+use crate::matching::{Notice, Tag};
 use farcall_base::Identity;
 
 const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
@@ -211,12 +211,20 @@ fn tagged_packets() -> BTreeMap<String, String> {
     put_entry(&mut batch, Tag(8), b"");
     let entries: Vec<_> = Batch::new(&batch).map(|entry| entry.expect("whole")).collect();
     assert_eq!(entries, [(Tag(7), &b"x"[..]), (Tag(8), b"")]);
-    let credit = |reads_brief| TaggedPacket::Credit { reads_brief, consumed: 42, limit: 0x4000 };
+    let credit = |reads| TaggedPacket::Credit {
+        reads_brief: reads,
+        reads_notices: reads,
+        consumed: 42,
+        limit: 0x4000,
+    };
+    let (code, tag, lines) = Notice::Beyond { tag: Tag(0x0102_0304), lines: 9 }.to_wire();
+    let beyond = TaggedPacket::Notice { number: 5, code: code as u8, tag: Tag(tag) };
     let packets = [
         ("TAGGED", TaggedPacket::One { number: 3, tag: Tag(0x0102_0304) }, Vec::new()),
         ("BATCH", TaggedPacket::Batch { number: 4 }, batch),
+        ("NOTICE (4, of 9 lines)", beyond, lines.to_le_bytes().to_vec()),
         ("CREDIT", credit(true), Vec::new()),
-        ("CREDIT (no brief heads)", credit(false), Vec::new()),
+        ("CREDIT (no brief heads, no notices)", credit(false), Vec::new()),
     ];
     let built = packets.into_iter().map(|(name, packet, payload)| {
         let mut head = Head::new();

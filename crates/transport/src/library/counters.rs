@@ -9,6 +9,7 @@ farcall_driver::declare_counters! {
         unexpected: "messages" => "Tagged messages that had to be kept because no receive waited for them",
         batches_sent: "messages" => "Messages of the library that carried short tagged messages",
         window_full: "messages" => "Tagged messages that had to wait for their session or for the peer's window",
+        beyond_window: "messages" => "Tagged messages that left past a full window, because a receive waited for them",
         waited_for_session: "calls" => "Requests that had to wait for their session",
         lives_asked: "questions" => "Asked whether the process of a silent peer lives",
         lives_found: "answers" => "Found that the process of a silent peer lives: the peer is late",

@@ -117,6 +117,8 @@ pub struct LibraryTransport<L: Library> {
     now: Instant,
     /// Polls since the library was last let work.
     polls_without_progress: u32,
+    /// Sessions that have notices to send, or something to be found out for them.
+    noticed: Vec<ProtocolSession>,
     /// Polls in a row that took in as much as they may, so that more may lie behind it.
     busy_polls: u32,
     watching: Watching,
@@ -170,6 +172,7 @@ impl<L: Library> LibraryTransport<L> {
             deferral: Deferral::Once,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
+            noticed: Vec::new(),
             tracer: CallTracer::default(),
             now: Instant::ZERO,
             polls_without_progress: 0,
@@ -304,6 +307,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.transmit_session_packets();
         // A handshake that its acceptor gives up is no event.
         self.forget_unused_destinations(timers_due);
+        self.exchange_notices();
         self.send_batches();
         self.report_sends(sink);
         handed_on + progressed.max(received)
@@ -318,7 +322,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let any_left = self.held.is_some() || self.has_open_batches();
+        let any_left = self.held.is_some() || self.has_open_batches() || !self.noticed.is_empty();
         if any_left || self.sessions.wants_transmit() || self.sessions.has_events() {
             return Some(Instant::ZERO);
         }

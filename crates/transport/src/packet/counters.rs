@@ -9,6 +9,7 @@ farcall_driver::declare_counters! {
     pub struct PacketCounters {
         calls_made: "calls" => "Calls made here: each tagged message is one, too",
         messages_sent: "messages" => "Tagged messages that left",
+        beyond_window: "messages" => "Tagged messages that left past a full window, because a receive waited for them",
         retransmissions: "packets" => "Packets with bytes that were sent before",
         silences: "messages" => "Messages that waited in silence until they were asked for",
         silence_time: "ns" => "How long they waited, all together",
@@ -51,6 +52,7 @@ impl PacketCounters {
         let (messages, sessions) = (calls.counters(), calls.sessions().counters());
         self.calls_made.set(messages.calls);
         self.messages_sent.set(mail.sent);
+        self.beyond_window.set(mail.sent_beyond);
         self.retransmissions.set(messages.retransmissions);
         self.silences.set(messages.silences);
         self.silence_time.set(messages.silence_nanos);

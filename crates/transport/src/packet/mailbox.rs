@@ -9,6 +9,7 @@ use farcall_protocol::wire::CallKey;
 
 use super::PacketConfig;
 use crate::matcher::{OrphanedSessions, WaitingSend};
+use crate::notices::{Receiving, Sending};
 use crate::{Kept, MessageId, SessionId};
 
 /// All messages of a packet transport.
@@ -30,6 +31,10 @@ pub struct Mailbox {
     pub scratch: Vec<u8>,
     /// How many messages left.
     pub sent: u64,
+    /// How many of them left beyond a window.
+    pub sent_beyond: u64,
+    /// Sessions of which messages wait that no receive wanted, and perhaps others.
+    pub unread: Vec<SessionId>,
 }
 
 /// A message that nobody expected.
@@ -39,6 +44,8 @@ pub struct Held {
     pub payload: Kept,
     pub lines: u32,
     pub number: u32,
+    /// Whether it came beyond the window.
+    pub is_beyond: bool,
 }
 
 /// What a message takes beside its payload: its place, and its links in the queues of those that wait.
@@ -57,6 +64,8 @@ pub struct Early {
     pub tag: Tag,
     pub request: CallKey,
     pub number: u32,
+    /// Whether it is a notice.
+    pub is_notice: bool,
     pub payload: Kept,
 }
 
@@ -83,6 +92,15 @@ pub struct Channel {
     pub withheld: VecDeque<Withheld>,
     /// What its unexpected messages take.
     pub stored_bytes: usize,
+    /// What is said to the peer about messages that a window holds up.
+    pub receiving: Receiving,
+    pub sending: Sending,
+    /// What the unexpected messages count that came beyond the window.
+    pub beyond_lines: u32,
+    /// Calls that carry notices.
+    pub notices_in_flight: usize,
+    /// Whether the session is in [`Mailbox::unread`].
+    pub is_listed: bool,
 }
 
 impl Mailbox {
@@ -100,6 +118,8 @@ impl Mailbox {
             starved: Vec::new(),
             scratch: Vec::new(),
             sent: 0,
+            sent_beyond: 0,
+            unread: Vec::new(),
         }
     }
 
@@ -114,6 +134,7 @@ impl Mailbox {
         let waiting = |channel: &mut Channel| {
             let before = channel.waiting.len();
             channel.waiting.retain(|waiting| waiting.send != send);
+            channel.sending.were_cancelled();
             before - channel.waiting.len()
         };
         self.channels.values_mut().map(waiting).sum()
@@ -123,16 +144,30 @@ impl Mailbox {
         self.matching.withdraw(receive.0)
     }
 
-    /// A session is up: from now on its messages have a source.
+    /// A session is up: from now on its messages have a source. Its peer reads notices unless it refuses one.
     pub fn session_up(&mut self, session: SessionId, peer: Identity) {
-        let source = Source::new(peer.rank, peer.endpoint, session.0);
-        self.channels.entry(session).or_default().source = source;
+        let channel = self.channels.entry(session).or_default();
+        channel.source = Source::new(peer.rank, peer.endpoint, session.0);
+        channel.receiving.is_understood = true;
+    }
+
+    /// Whether calls of a session carry notices.
+    pub fn has_notices_in_flight(&self, session: SessionId) -> bool {
+        self.channels.get(&session).is_some_and(|channel| channel.notices_in_flight > 0)
+    }
+
+    /// Something of a session waits until one of its calls is over.
+    pub fn starve(&mut self, session: SessionId) {
+        if !self.starved.contains(&session) {
+            self.starved.push(session);
+        }
     }
 
     /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within
     /// bounds.
     pub fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
         self.starved.retain(|starved| *starved != session);
+        self.unread.retain(|unread| *unread != session);
         // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it,
         // too.
         let channel = self.channels.remove(&session).unwrap_or_default();

@@ -7,7 +7,7 @@ use farcall_protocol::session::{self, EndReason, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Opcode};
 
 use super::PacketTransport;
-use super::messages::{MESSAGES, TAKEN};
+use super::messages::{MESSAGES, NOTICE_CALL, NOTICES, TAKEN};
 use crate::trace::{event, wire_number};
 use crate::{
     CallId, Deliver, Incoming, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestBatch,
@@ -33,6 +33,9 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
+/// The status of a peer that does not know notices.
+const NOT_SERVED: u16 = Status::UnknownService.to_wire();
+
 impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Takes a packet in and hands to the sink what it completes.
     #[inline]
@@ -46,11 +49,22 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.report_sessions(sink);
         match delivery {
             None => {}
-            Some(Delivery::Request { session, request, service: MESSAGES, payload }) => {
-                self.message_came(from_protocol(session), request, payload, packet, sink);
+            Some(Delivery::Request {
+                session,
+                request,
+                service: service @ (MESSAGES | NOTICES),
+                payload,
+            }) => {
+                let is_notice = service == NOTICES;
+                self.message_came(from_protocol(session), request, is_notice, payload, packet, sink);
             }
             Some(Delivery::Response { session, call, status: TAKEN, .. }) => {
                 self.message_taken(from_protocol(session), MessageId(call), sink);
+            }
+            Some(Delivery::Response { session, call: NOTICE_CALL, status: NOT_SERVED, .. })
+                if self.mail.has_notices_in_flight(from_protocol(session)) =>
+            {
+                self.notice_ended(from_protocol(session), false);
             }
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };

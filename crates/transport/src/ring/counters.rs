@@ -6,6 +6,7 @@ farcall_driver::declare_counters! {
         messages_sent: "messages" => "Tagged messages that left",
         messages_received: "messages" => "Tagged messages that arrived",
         unexpected: "messages" => "Tagged messages that had to be kept because no receive waited for them",
+        beyond_window: "messages" => "Tagged messages that left past a full window, because a receive waited for them",
         request_batches: "batches" => "Batches of several requests that were passed on together",
         response_batches: "batches" => "Batches of several responses that were passed on together",
         matched_batches: "batches" => "Batches of several messages that were passed to their receives together",

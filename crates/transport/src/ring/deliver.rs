@@ -323,7 +323,12 @@ impl<D: LaneDriver> Ring<D> {
         let outcome = outcome.map_err(overrun)?;
         match outcome {
             MatchOutcome::Deferred => return Ok(outcome),
-            MatchOutcome::Unexpected => self.shared.counters.unexpected.increment(),
+            MatchOutcome::Unexpected => {
+                self.shared.counters.unexpected.increment();
+                if !session.rx.messages.notices.is_idle() {
+                    self.shared.mark_blocked();
+                }
+            }
             MatchOutcome::Matched(receive) => {
                 self.shared.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
                 let matched = Matched { receive, tag, payload: *payload };
@@ -388,7 +393,12 @@ impl<D: LaneDriver> Ring<D> {
                 deliver(self, envelope.session, envelope.tag, Arrived::Kept(payload));
                 Posted::Delivered
             }
-            Err(posted) => posted,
+            Err(posted) => {
+                if let (Posted::Waiting, Some(tag)) = (posted, tag) {
+                    self.note_wanted(from.map(Origin::source), tag);
+                }
+                posted
+            }
         }
     }
 

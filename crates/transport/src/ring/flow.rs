@@ -105,6 +105,7 @@ impl<D: LaneDriver> Session<D> {
                 self.tx.lent_blocks = lent.ok_or(Violation("more blocks given back than were lent"))?;
                 shared.driver.take_back(self.lane, block).map_err(reason_of)
             }
+            EntryKind::MessageCredit if entry.selector != 0 => self.take_notice(entry, record, at, shared),
             EntryKind::MessageCredit => self.tx.messages.window.credit(entry.call).map_err(overrun),
             _ => Err(Violation("a record that changed after it was published").into()),
         }

@@ -12,6 +12,7 @@
 mod counters;
 mod deliver;
 mod flow;
+mod notices;
 mod receive;
 mod record;
 mod send;
@@ -114,6 +115,7 @@ impl<D: LaneDriver> Ring<D> {
             unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
                 .unwrap_or(u32::MAX)
                 .max(UNEXPECTED_LINES_MIN),
+            reads_notices: true,
         };
         driver.set_welcome(&hello.encode());
         let shared = Shared {

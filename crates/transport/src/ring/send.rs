@@ -302,6 +302,7 @@ impl<D: LaneDriver> Ring<D> {
             session.return_blocks(shared);
             session.send_backlog(shared, &mut matcher.spares);
             session.return_message_credit_if_due(shared);
+            session.exchange_notices(shared, matcher);
             session.send_waiting(shared, matcher);
             // What was learned of room between two polls was read, too, and may have been of no use to what
             // waits.
@@ -311,6 +312,7 @@ impl<D: LaneDriver> Ring<D> {
             session.tx.waits_for_room()
                 || session.rx.borrowed_blocks > 0
                 || session.rx.messages.window.credit_is_due()
+                || session.has_notices()
         };
         shared.blocked = sessions.iter().filter(is_blocked).count();
         shared.counters.backlog.set(sessions.iter().map(|session| session.tx.backlog.len() as u64).sum());
@@ -396,15 +398,32 @@ impl<D: LaneDriver> Session<D> {
         submitted: Option<u64>,
         shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
-        // A block stays with the sender until it is read: at the receiver it is a few words.
-        let is_inline = payload.len() <= self.tx.message_inline_bytes;
-        let counted = if is_inline { lines(payload.len()) } else { lines(0) };
+        let counted = self.lines_of(payload.len());
         let is_admitted = self.tx.messages.window.admits(counted)
             || self.learn_of_room(shared) && self.tx.messages.window.admits(counted);
         if !is_admitted {
             shared.counters.window_full.increment();
             return Err(payload);
         }
+        self.transmit_counted(tag, payload, counted, submitted, shared)
+    }
+
+    /// What a message counts. A block stays with the sender until it is read: at the receiver it is a few
+    /// words.
+    pub(super) fn lines_of(&self, bytes: usize) -> u32 {
+        if bytes <= self.tx.message_inline_bytes { lines(bytes) } else { lines(0) }
+    }
+
+    /// Sends a tagged message that counts this many lines of the window, or gives its payload back when there
+    /// is no room in the ring.
+    pub(super) fn transmit_counted<'p>(
+        &mut self,
+        tag: Tag,
+        payload: Outgoing<'p>,
+        counted: u32,
+        submitted: Option<u64>,
+        shared: &mut Shared<D>,
+    ) -> Result<(), Outgoing<'p>> {
         self.transmit(Message::tagged(tag), payload, shared)?;
         let number = self.tx.messages.send(counted);
         shared.tracer.mark_submitted(submitted, number, self.id);
@@ -429,15 +448,19 @@ impl<D: LaneDriver> Session<D> {
         }
     }
 
-    /// Sends the tagged messages that wait, oldest first, until room or window end again.
+    /// Sends the tagged messages that wait, oldest first, until room or window end again. None may overtake
+    /// the one that is promised.
     fn send_waiting(&mut self, shared: &mut Shared<D>, matcher: &mut Matcher) {
-        if self.stage != Stage::Up {
+        if self.stage != Stage::Up || self.tx.messages.notices.is_promised {
             return;
         }
         while let Some(waiting) = self.tx.messages.waiting.pop_front() {
             let WaitingSend { send, tag, payload, submitted } = waiting;
             match payload.offer(|payload| self.transmit_message(tag, payload, submitted, shared)) {
-                Ok(spare) => matcher.has_left(send, spare),
+                Ok(spare) => {
+                    self.tx.messages.notices.has_left();
+                    matcher.has_left(send, spare);
+                }
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
                     return self.tx.messages.waiting.push_front(waiting);

@@ -198,6 +198,7 @@ impl<D: LaneDriver> Session<D> {
         self.rx.consumer = Consumer::new(receive_ring_bytes as u64);
         self.rx.messages.source = Source::new(peer.identity.rank, peer.identity.endpoint, self.id.0);
         self.rx.messages.window = ReceiveWindow::new(ours.unexpected_lines);
+        self.rx.messages.notices.is_understood = peer.reads_notices;
         let tx = &mut self.tx;
         let (of_calls, of_messages) = config.inline_bytes_in(sender.ring_bytes());
         tx.inline_bytes = of_calls.min(message_bytes_max);

@@ -7,6 +7,7 @@
 
 mod batch;
 mod expected;
+mod notices;
 mod receiving;
 mod sending;
 
@@ -87,14 +88,22 @@ impl Rest {
 enum Contents {
     Message(Tag),
     Batch,
+    /// A notice of this code, about the tag.
+    Notice(u8, Tag),
 }
 
 impl Tagged {
     /// What a message counts, if the peer has room for it, and has said so.
     #[inline]
     fn admitted(&self, bytes: usize) -> Option<u32> {
-        let counted = lines(bytes).min(lines_max(self.lines_of_peer));
+        let counted = self.lines_of(bytes);
         (self.lines_of_peer > 0 && self.sends.window.admits(counted)).then_some(counted)
+    }
+
+    /// What a message counts at the peer.
+    #[inline]
+    fn lines_of(&self, bytes: usize) -> u32 {
+        lines(bytes).min(lines_max(self.lines_of_peer))
     }
 
     /// The packet whose turn it is, if it has come.
@@ -131,7 +140,8 @@ impl<L: Library> LibraryTransport<L> {
     }
 
     fn transmit_credit(&mut self, link: &Link, consumed: u32) {
-        let credit = TaggedPacket::Credit { reads_brief: true, consumed, limit: self.unexpected_lines };
+        let limit = self.unexpected_lines;
+        let credit = TaggedPacket::Credit { reads_brief: true, reads_notices: true, consumed, limit };
         self.transmit_tagged(link, credit, Outgoing::Slice(&[]));
     }
 

@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::matching::{ANNOUNCED_MAX, Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
@@ -16,6 +16,9 @@ use crate::{
     Arrived, Deliver, Envelope, Incoming, Kept, Matched, MatchedBatch, Message, MessageBatch, MessageId,
     Origin, Posted, Sink,
 };
+
+/// The most notices that come ahead of others: all tags announced, and as many answers and grants.
+const NOTICES_AHEAD_MAX: usize = 3 * ANNOUNCED_MAX;
 
 impl<L: Library> LibraryTransport<L> {
     #[inline]
@@ -40,7 +43,12 @@ impl<L: Library> LibraryTransport<L> {
                 deliver(self, envelope.session, envelope.tag, Arrived::Kept(payload));
                 Posted::Delivered
             }
-            Err(posted) => posted,
+            Err(posted) => {
+                if let (Posted::Waiting, Some(tag)) = (posted, tag) {
+                    self.note_wanted(from.map(Origin::source), tag);
+                }
+                posted
+            }
         }
     }
 
@@ -100,9 +108,11 @@ impl<L: Library> LibraryTransport<L> {
         let (id, bytes_max) = (channel.id, channel.message_bytes_max());
         let (number, contents) = match packet {
             TaggedPacket::One { number, tag } => (number, Contents::Message(tag)),
+            TaggedPacket::Notice { number, code, tag } => (number, Contents::Notice(code, tag)),
             TaggedPacket::Batch { number } => (number, Contents::Batch),
-            TaggedPacket::Credit { reads_brief, consumed, limit } => {
+            TaggedPacket::Credit { reads_brief, reads_notices, consumed, limit } => {
                 channel.tagged.peer_reads_brief = reads_brief;
+                channel.tagged.matching.notices.is_understood = reads_notices;
                 self.take_credit(id, consumed, limit);
                 return None;
             }
@@ -132,7 +142,8 @@ impl<L: Library> LibraryTransport<L> {
         if tagged.early_bytes > bytes_max {
             return self.violated(id, OVERRUN);
         }
-        if tagged.sequencer.insert(number, limit, early).is_err() {
+        let ahead_max = limit.saturating_add(NOTICES_AHEAD_MAX);
+        if tagged.sequencer.insert(number, ahead_max, early).is_err() {
             self.violated(id, "a message with a wrong number");
         }
     }
@@ -193,6 +204,10 @@ impl<L: Library> LibraryTransport<L> {
                 return Ok((outcome == MatchOutcome::Deferred).then_some(rest));
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
+            Contents::Notice(code, tag) => {
+                self.take_notice(rest.id, code, tag, bytes)?;
+                return Ok(None);
+            }
         };
         let expected = if rest.found.is_none() { self.read_expected(rest.id, &mut batch, sink)? } else { 0 };
         if expected > 0 {
@@ -242,7 +257,12 @@ impl<L: Library> LibraryTransport<L> {
         }
         match outcome {
             MatchOutcome::Deferred => return Ok(outcome),
-            MatchOutcome::Unexpected => self.counters.unexpected.increment(),
+            MatchOutcome::Unexpected => {
+                self.counters.unexpected.increment();
+                if !channel.tagged.matching.notices.is_idle() {
+                    self.note_notices(id);
+                }
+            }
             MatchOutcome::Matched(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
                 let matched = Matched { receive, tag, payload: *payload };

@@ -2,7 +2,7 @@
 
 use farcall_driver::Destination;
 use farcall_protocol::matching::{SendWindow, Tag};
-use farcall_protocol::session::SessionId;
+use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_entry};
 
 use super::{FRONT_BYTES, OVERRUN};
@@ -42,6 +42,9 @@ impl<L: Library> LibraryTransport<L> {
         let Some(channel) = self.channel(id) else { return Submitted::Sent };
         let waiting = WaitingSend { send, tag, payload, submitted };
         channel.tagged.sends.waiting.push_back(waiting);
+        if channel.tagged.sends.notices.is_asked() {
+            self.note_notices(id);
+        }
         self.counters.window_full.increment();
         Submitted::Queued
     }
@@ -64,15 +67,28 @@ impl<L: Library> LibraryTransport<L> {
         let (Some(counted), Some(link)) = (channel.tagged.admitted(payload.len()), channel.link) else {
             return Err(payload);
         };
+        self.transmit_alone(id, &link, tag, payload, counted, submitted);
+        Ok(())
+    }
+
+    /// Sends a message that counts this many lines, behind all of the batch.
+    pub(super) fn transmit_alone(
+        &mut self,
+        id: SessionId,
+        link: &Link,
+        tag: Tag,
+        payload: Outgoing<'_>,
+        counted: u32,
+        submitted: Option<u64>,
+    ) {
         self.send_batch(id);
-        let Some(channel) = self.channel(id) else { return Err(payload) };
+        let Some(channel) = live(&mut self.channels, id) else { return };
         let message = channel.tagged.sends.send(counted);
         let number = channel.tagged.next_number();
         self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
         self.tracer.mark(event::MESSAGE_TRANSMITTED, message, crate::SessionId(id.0));
         self.counters.messages_sent.increment();
-        self.transmit_tagged(&link, TaggedPacket::One { number, tag }, payload);
-        Ok(())
+        self.transmit_tagged(link, TaggedPacket::One { number, tag }, payload);
     }
 
     /// Sends a message that is short, if nothing is in its way.
@@ -120,7 +136,7 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    fn send_batch(&mut self, id: SessionId) {
+    pub(super) fn send_batch(&mut self, id: SessionId) {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let tagged = &mut channel.tagged;
         let Some(link) = channel.link.as_ref().filter(|_| !tagged.batch.is_empty()) else { return };
@@ -187,7 +203,12 @@ impl<L: Library> LibraryTransport<L> {
             self.channel(id).and_then(|channel| channel.tagged.sends.waiting.pop_front())
         {
             match payload.offer(|payload| self.transmit_message(id, tag, payload, submitted)) {
-                Ok(spare) => self.matcher.has_left(send, spare),
+                Ok(spare) => {
+                    self.matcher.has_left(send, spare);
+                    if let Some(channel) = self.channel(id) {
+                        channel.tagged.sends.notices.has_left();
+                    }
+                }
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
                     if let Some(channel) = self.channel(id) {
@@ -220,7 +241,11 @@ impl<L: Library> LibraryTransport<L> {
         if tagged.lines_of_peer != limit || tagged.sends.window.credit(consumed).is_err() {
             return self.violated(id, OVERRUN);
         }
+        let is_any_announced = tagged.sends.notices.is_any_announced();
         self.send_waiting(id);
+        if is_any_announced {
+            self.note_notices(id);
+        }
     }
 }
 

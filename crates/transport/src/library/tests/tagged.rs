@@ -140,7 +140,7 @@ fn a_very_short_message_alone_travels_without_a_batch_around_it() {
 #[test]
 fn who_does_not_read_brief_heads_gets_none() {
     let mut world = World::with_mail();
-    let credit = TaggedPacket::Credit { reads_brief: false, consumed: 0, limit: 1024 };
+    let credit = TaggedPacket::Credit { reads_brief: false, reads_notices: false, consumed: 0, limit: 1024 };
     world.put_packet_into_servers_mailbox(credit, b"");
     world.turn();
     let (to, outbox) = (world.server.log.up[0], &mut world.server.transport);
@@ -276,7 +276,8 @@ fn what_was_sent_before_a_session_is_closed_leaves_although_the_next_one_has_its
 #[test]
 fn a_peer_whose_messages_break_a_rule_loses_its_session() {
     let one = |number| TaggedPacket::One { number, tag: Tag(1) };
-    let credit = |consumed, limit| TaggedPacket::Credit { reads_brief: true, consumed, limit };
+    let (reads_brief, reads_notices) = (true, true);
+    let credit = |consumed, limit| TaggedPacket::Credit { reads_brief, reads_notices, consumed, limit };
     let (overrun, number) =
         ("more messages, or more credit for them, than there can be", "a message with a wrong number");
     let rules: [(TaggedPacket, &[u8], &str); 6] = [

@@ -6,8 +6,11 @@
 //! message is received: so a sender that is too fast runs out of calls, of which messages take half at most,
 //! and keeps the rest.
 
+mod notices;
 mod receiving;
 mod sending;
+
+pub use notices::{NOTICE_CALL, NOTICES};
 
 /// The service that carries messages.
 pub const MESSAGES: u16 = u16::MAX;

@@ -37,15 +37,21 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 self.mail.matching.withdraw(receive.0);
                 Posted::Down
             }
-            None => Posted::Waiting,
+            None => {
+                if let Some(tag) = tag.filter(|_| !self.mail.unread.is_empty()) {
+                    self.note_wanted(pattern.source, tag);
+                }
+                Posted::Waiting
+            }
         }
     }
 
-    /// A request came that carries a message.
+    /// A request came that carries a message, or a notice.
     pub(in crate::packet) fn message_came(
         &mut self,
         session: SessionId,
         request: CallKey,
+        is_notice: bool,
         payload: Received,
         packet: &[u8],
         sink: &mut dyn Sink,
@@ -63,9 +69,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let ahead_max = usize::from(self.calls.sessions().config().offer.calls_max);
         let channel = self.mail.channels.entry(session).or_default();
         if channel.sequencer.skip(number) {
-            self.deliver(session, tag, request, number, &payload, sink);
+            self.deliver_in_turn(session, (tag, request, number, is_notice), &payload, sink);
         } else {
-            let early = Early { tag, request, number, payload: Kept::from(&payload) };
+            let early = Early { tag, request, number, is_notice, payload: Kept::from(&payload) };
             let bytes = stored_bytes(&early.payload);
             if channel.sequencer.insert(number, ahead_max, early).is_err() {
                 return self.violation(session, "a message with a wrong number");
@@ -75,9 +81,22 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         while let Some(early) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.pop())
         {
-            let Early { tag, request, number, payload } = early;
+            let Early { tag, request, number, is_notice, payload } = early;
             self.calls.release(to_protocol(session), stored_bytes(&payload));
-            self.deliver(session, tag, request, number, &payload.as_incoming(), sink);
+            self.deliver_in_turn(session, (tag, request, number, is_notice), &payload.as_incoming(), sink);
+        }
+    }
+
+    fn deliver_in_turn(
+        &mut self,
+        session: SessionId,
+        (tag, request, number, is_notice): (Tag, CallKey, u32, bool),
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) {
+        match is_notice {
+            true => self.take_notice(session, request, tag, number, payload.as_slice(), sink),
+            false => self.deliver(session, tag, request, number, payload, sink),
         }
     }
 
@@ -91,20 +110,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         payload: &Incoming<'_>,
         sink: &mut dyn Sink,
     ) {
-        let envelope = Envelope { session, tag, bytes: payload.as_slice().len() };
-        let source = self.mail.channels.entry(session).or_default().source;
-        if let Some(receive) = self.mail.matching.arrive(source, tag) {
-            self.acknowledge(session, request);
-            self.tracer.mark(event::MESSAGE_MATCHED, number, session);
-            let matched = Matched { receive: MessageId(receive), tag, payload: *payload };
-            sink.received(&mut MatchedBatch::single(self, session, matched));
-            return self.tracer.mark(event::MESSAGE_COMPLETED, number, session);
+        if self.give(session, tag, number, payload, sink) {
+            return self.acknowledge(session, request);
         }
-        if self.mail.hands_on {
-            self.acknowledge(session, request);
-            return self.hand_on(number, envelope, payload, sink);
-        }
-        let counted = lines(envelope.bytes);
+        let counted = lines(payload.as_slice().len());
         let channel = self.mail.channels.entry(session).or_default();
         let has_room = channel.withheld.is_empty() && channel.held_lines + counted <= self.mail.window_lines;
         if has_room {
@@ -112,13 +121,72 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         } else {
             channel.withheld.push_back(Withheld { number, request, lines: counted });
         }
-        let held = Held { session, payload: Kept::from(payload), lines: counted, number };
-        let bytes = stored_bytes(&held.payload);
-        channel.stored_bytes += bytes;
-        self.calls.hold(to_protocol(session), bytes);
-        self.mail.matching.keep(source, tag, held);
+        let payload = Kept::from(payload);
+        self.hold(tag, Held { session, payload, lines: counted, number, is_beyond: false });
         if has_room {
             self.acknowledge(session, request);
+        }
+    }
+
+    /// Delivers a message that came beyond the window, and was answered.
+    pub(super) fn deliver_beyond(
+        &mut self,
+        session: SessionId,
+        tag: Tag,
+        number: u32,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) {
+        if self.give(session, tag, number, payload, sink) {
+            return;
+        }
+        let counted = lines(payload.as_slice().len());
+        self.mail.channels.entry(session).or_default().beyond_lines += counted;
+        let payload = Kept::from(payload);
+        self.hold(tag, Held { session, payload, lines: counted, number, is_beyond: true });
+    }
+
+    /// Gives a message to the receive that wants it, or to a sink that takes all; false when there is none.
+    fn give(
+        &mut self,
+        session: SessionId,
+        tag: Tag,
+        number: u32,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let source = self.mail.channels.entry(session).or_default().source;
+        if let Some(receive) = self.mail.matching.arrive(source, tag) {
+            self.tracer.mark(event::MESSAGE_MATCHED, number, session);
+            let matched = Matched { receive: MessageId(receive), tag, payload: *payload };
+            sink.received(&mut MatchedBatch::single(self, session, matched));
+            self.tracer.mark(event::MESSAGE_COMPLETED, number, session);
+            return true;
+        }
+        if self.mail.hands_on {
+            let envelope = Envelope { session, tag, bytes: payload.as_slice().len() };
+            self.hand_on(number, envelope, payload, sink);
+        }
+        self.mail.hands_on
+    }
+
+    /// Keeps a message that no receive wants.
+    fn hold(&mut self, tag: Tag, held: Held) {
+        let session = held.session;
+        let channel = self.mail.channels.entry(session).or_default();
+        let bytes = stored_bytes(&held.payload);
+        channel.stored_bytes += bytes;
+        if !core::mem::replace(&mut channel.is_listed, true) {
+            self.mail.unread.push(session);
+        }
+        let has_receives = !self.mail.matching.has_no_receives();
+        if has_receives {
+            channel.receiving.ask();
+        }
+        self.calls.hold(to_protocol(session), bytes);
+        self.mail.matching.keep(channel.source, tag, held);
+        if has_receives {
+            self.exchange_notices(session);
         }
     }
 
@@ -132,6 +200,11 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         };
         channel.stored_bytes -= bytes;
         self.calls.release(to_protocol(session), bytes);
+        if held.is_beyond {
+            channel.beyond_lines -= held.lines;
+            self.exchange_notices(session);
+            return held.payload;
+        }
         let mut answers = Vec::new();
         match channel.withheld.iter().position(|withheld| withheld.number == held.number) {
             Some(place) => answers.extend(channel.withheld.remove(place)),
@@ -170,12 +243,12 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
-    fn acknowledge(&mut self, session: SessionId, request: CallKey) {
+    pub(super) fn acknowledge(&mut self, session: SessionId, request: CallKey) {
         // Cannot be too long: it is empty.
         let _ = self.calls.reply(to_protocol(session), request, TAKEN, Payload::Slice(&[]));
     }
 
-    fn violation(&mut self, session: SessionId, what: &'static str) {
+    pub(super) fn violation(&mut self, session: SessionId, what: &'static str) {
         self.calls.end_because(to_protocol(session), EndReason::Violation { what });
     }
 }

@@ -41,7 +41,11 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             Err(None) => return Submitted::DOWN,
             Err(Some(payload)) => {
                 let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
-                self.mail.channels.entry(session).or_default().waiting.push_back(waiting);
+                let channel = self.mail.channels.entry(session).or_default();
+                channel.waiting.push_back(waiting);
+                if channel.sending.is_asked() {
+                    self.exchange_notices(session);
+                }
             }
         }
         Submitted::Queued
@@ -66,35 +70,18 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let calls_max = agreed.calls_max;
         let counted = lines(payload.len());
         let window_lines = self.mail.window_lines;
-        let (number, is_free) = match self.mail.channels.get(&session) {
-            None => (0, true),
-            Some(channel) => {
-                let fits = channel.in_flight_lines + counted <= window_lines || channel.in_flight.is_empty();
-                let has_call = channel.in_flight.len() < usize::from(calls_max / 2).max(1);
-                (channel.next_number, fits && has_call)
-            }
-        };
+        let is_free = self.mail.channels.get(&session).is_none_or(|channel| {
+            let fits = channel.in_flight_lines + counted <= window_lines || channel.in_flight.is_empty();
+            fits && channel.in_flight.len() < usize::from(calls_max / 2).max(1)
+        });
         if !is_free {
             return Err(Some(payload));
         }
-        let trailer = (u64::from(number) << 32 | u64::from(tag.0)).to_le_bytes();
-        let mut bytes = core::mem::take(&mut self.mail.scratch);
-        bytes.clear();
-        bytes.extend_from_slice(payload.as_slice());
-        bytes.extend_from_slice(&trailer);
-        let made = if bytes.len() <= SCRATCH_BYTES_MAX {
-            let made = self.calls.call(to_protocol(session), send.0, MESSAGES, Payload::Slice(&bytes));
-            self.mail.scratch = bytes;
-            made
-        } else {
-            self.calls.call(to_protocol(session), send.0, MESSAGES, Payload::Owned(Lent::Message(bytes)))
-        };
-        match made {
-            Ok(()) => {}
+        let made = self.carry(session, send.0, MESSAGES, tag, payload.as_slice());
+        let number = match made {
+            Ok(number) => number,
             Err(CallError::TooMany { .. }) => {
-                if !self.mail.starved.contains(&session) {
-                    self.mail.starved.push(session);
-                }
+                self.mail.starve(session);
                 return Err(Some(payload));
             }
             Err(CallError::TooLong { bytes, bytes_max }) => {
@@ -103,7 +90,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 return Err(None);
             }
             Err(CallError::Down) => return Err(None),
-        }
+        };
         self.mail.sent += 1;
         self.tracer.mark_submitted(submitted, number, session);
         if self.tracer.is_on()
@@ -112,10 +99,36 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.mark_message_named(event::MESSAGE_NAMED, session, call, number);
         }
         let channel = self.mail.channels.entry(session).or_default();
-        channel.next_number = number.wrapping_add(1);
         channel.in_flight.push_back((send, counted));
         channel.in_flight_lines += counted;
         Ok(())
+    }
+
+    /// Makes a call that carries this payload with its tag and the next number, which is returned.
+    pub(super) fn carry(
+        &mut self,
+        session: SessionId,
+        name: u32,
+        service: u16,
+        tag: Tag,
+        payload: &[u8],
+    ) -> Result<u32, CallError> {
+        let number = self.mail.channels.get(&session).map_or(0, |channel| channel.next_number);
+        let trailer = (u64::from(number) << 32 | u64::from(tag.0)).to_le_bytes();
+        let mut bytes = core::mem::take(&mut self.mail.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(payload);
+        bytes.extend_from_slice(&trailer);
+        if bytes.len() <= SCRATCH_BYTES_MAX {
+            let made = self.calls.call(to_protocol(session), name, service, Payload::Slice(&bytes));
+            self.mail.scratch = bytes;
+            made?;
+        } else {
+            self.calls.call(to_protocol(session), name, service, Payload::Owned(Lent::Message(bytes)))?;
+        }
+        let channel = self.mail.channels.entry(session).or_default();
+        channel.next_number = number.wrapping_add(1);
+        Ok(number)
     }
 
     /// The peer has taken a message.
@@ -126,10 +139,16 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         sink: &mut dyn Sink,
     ) {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
-        let Some(place) = channel.in_flight.iter().position(|(other, _)| *other == send) else { return };
+        let Some(place) = channel.in_flight.iter().position(|(other, _)| *other == send) else {
+            return self.notice_ended(session, true);
+        };
         let (_, counted) = channel.in_flight.remove(place).expect("it was found");
         channel.in_flight_lines -= counted;
+        let is_any_announced = channel.sending.is_any_announced();
         self.send_waiting(session);
+        if is_any_announced {
+            self.exchange_notices(session);
+        }
         sink.sent(self, send, Ok(()));
     }
 
@@ -149,6 +168,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             if self.calls.has_free_call(to_protocol(session)) {
                 self.mail.starved.remove(place);
                 self.send_waiting(session);
+                self.exchange_notices(session);
             } else {
                 place += 1;
             }
@@ -173,6 +193,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 // Of a session that is down the end is reported soon, and with it the end of the send.
                 let payload = if is_down { WaitingPayload::Bytes(Vec::new()) } else { payload };
                 return channel.waiting.push_front(WaitingSend { send, tag, payload, submitted });
+            }
+            if let Some(channel) = self.mail.channels.get_mut(&session) {
+                channel.sending.has_left();
             }
         }
     }
