@@ -28,6 +28,9 @@ const PACKET_LINES_MAX: u32 = CONFIG.message_bytes_max / BATCH_ENTRY_BYTES as u3
 /// The most messages of a batch that is made on purpose.
 const ENTRIES_MAX: u8 = 12;
 
+/// The code of the notice before a message that is not counted.
+const BEYOND: u8 = 4;
+
 pub struct Hostile {
     post: Post,
     /// Brought the session up, and keeps it so by not saying good-bye.
@@ -44,6 +47,8 @@ pub struct Hostile {
     lines_sent: u32,
     lines_released: u32,
     packets_read: u32,
+    /// Whether the message of the next packet is not counted.
+    is_next_beyond: bool,
     calls: Vec<CallKey>,
     pub responses_read: usize,
 }
@@ -66,6 +71,7 @@ impl Hostile {
             lines_sent: 0,
             lines_released: 0,
             packets_read: 0,
+            is_next_beyond: false,
             calls: Vec::new(),
             responses_read: 0,
         }
@@ -90,6 +96,11 @@ impl Hostile {
                 let tag = farcall_transport::Tag(u32::from(input.u8() % 16));
                 let length = usize::from(input.u16() % if shape & 8 == 0 { 100 } else { 2100 });
                 (TaggedPacket::One { number, tag }, vec![3; length])
+            }
+            4 => {
+                let (code, tag) = (1 + input.u8() % 8, farcall_transport::Tag(u32::from(input.u8() % 16)));
+                let lines = u32::from(input.u8() % 40);
+                (TaggedPacket::Notice { number, code, tag }, lines.to_le_bytes().to_vec())
             }
             _ => (TaggedPacket::Batch { number }, batch(input)),
         };
@@ -127,7 +138,8 @@ impl Hostile {
         // been sent than was read, and until the victim polls, but no more than the window: then it holds.
         let may_hold = consumed <= self.lines_released.saturating_add(WINDOW_LINES);
         self.lines_released = self.lines_released.max(if may_hold { consumed } else { self.lines_sent });
-        TaggedPacket::Credit { reads_brief: consumed.is_multiple_of(2), consumed, limit }
+        let (reads_brief, reads_notices) = (consumed.is_multiple_of(2), consumed.is_multiple_of(3));
+        TaggedPacket::Credit { reads_brief, reads_notices, consumed, limit }
     }
 
     /// A request, or an answer to a call that was made or was not.
@@ -173,6 +185,10 @@ impl Hostile {
         let tagged = TaggedPacket::parse(&header, &letter.head).expect("farcall sends what it can read");
         match tagged {
             Some(TaggedPacket::One { number, .. }) => self.read_single(number, &letter.payload),
+            Some(TaggedPacket::Notice { number, code, .. }) => {
+                self.count_read(number);
+                self.is_next_beyond = code == BEYOND;
+            }
             Some(TaggedPacket::Batch { number }) => {
                 self.count_read(number);
                 for entry in Batch::new(&letter.payload) {
@@ -199,7 +215,9 @@ impl Hostile {
 
     fn read_single(&mut self, number: u32, message: &[u8]) {
         self.count_read(number);
-        self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
+        if !core::mem::take(&mut self.is_next_beyond) {
+            self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
+        }
     }
 
     fn check_window(&self) {

@@ -129,11 +129,16 @@ fn hello(input: &mut Input<'_>) -> Vec<u8> {
             message_bytes_max: input.u64(),
             calls_max: u32::MAX,
             unexpected_lines: u32::MAX,
+            reads_notices: true,
         }
         .encode()
         .into(),
-        _ => Hello { identity: identity(2), message_bytes_max, calls_max, unexpected_lines: 40 }
-            .encode()
-            .into(),
+        _ => {
+            let reads_notices = kind % 8 > 4;
+            let identity = identity(2);
+            Hello { identity, message_bytes_max, calls_max, unexpected_lines: 40, reads_notices }
+                .encode()
+                .into()
+        }
     }
 }
