@@ -13,10 +13,16 @@ pub enum Rule {
     Checksums,
     /// A log that is opened holds the end of each segment against its digest.
     Digests,
+    /// A backup refuses the requests of an older epoch.
+    Fences,
     /// A group of a log is flushed before its writes are answered.
     FlushedGroups,
+    /// A primary reads only as long as its lease lasts.
+    Leases,
     /// Messages to an endpoint go over one session until that ends.
     OneSession,
+    /// A replica that fails leaves the record before anything is acknowledged without it.
+    RecordedReplicas,
     /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
     /// A deleted object has a tombstone in the log.

@@ -1,11 +1,12 @@
 //! Disks: aligned blocks that are written, flushed and read.
 //!
 //! [`Disk`] is the seam between what must survive a power cut and where it lies. [`FileDisk`] is a file of
-//! this machine, past the page cache where the file system can do that. With the feature `testing` there is a
+//! this machine, past the page cache where the file system can do that; [`MemoryDisk`] is memory. With the feature `testing` there is a
 //! simulated disk, which loses and damages what a real one may, from a seed, and the suite that both pass.
 
 mod blocks;
 mod file;
+mod memory;
 mod seam;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -13,4 +14,5 @@ mod worker;
 
 pub use blocks::Blocks;
 pub use file::{FileDisk, OpenError};
+pub use memory::MemoryDisk;
 pub use seam::{BLOCK_BYTES, Disk, DiskError, Done, Job};

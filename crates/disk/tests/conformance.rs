@@ -1,9 +1,10 @@
 //! The suite, over the disks that there are.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use farcall_disk::testing::{DiskUnderTest, Faults, SECTOR_BYTES, SimulatedDisk, run_conformance};
-use farcall_disk::{BLOCK_BYTES, Blocks, Disk, DiskError, FileDisk, Job, OpenError};
+use farcall_disk::{BLOCK_BYTES, Blocks, Disk, DiskError, Done, FileDisk, Job, MemoryDisk, OpenError};
 
 /// A folder of the test's own.
 struct Folder(PathBuf);
@@ -53,6 +54,45 @@ impl DiskUnderTest for Simulated {
     }
 }
 
+/// Memory that its owner hands from one user to the next.
+#[derive(Clone, Default)]
+struct Remembered(Arc<Mutex<MemoryDisk>>);
+
+impl Remembered {
+    fn disk(&self) -> MutexGuard<'_, MemoryDisk> {
+        self.0.lock().expect("no test panicked with it")
+    }
+}
+
+impl Disk for Remembered {
+    fn bytes(&self) -> u64 {
+        self.disk().bytes()
+    }
+
+    fn begin(&mut self, job: Job) {
+        self.disk().begin(job);
+    }
+
+    fn poll(&mut self) -> Option<Done> {
+        self.disk().poll()
+    }
+
+    fn wait(&mut self) -> Option<Done> {
+        self.disk().wait()
+    }
+}
+
+impl DiskUnderTest for Remembered {
+    type Disk = Self;
+
+    fn open(&mut self) -> Self {
+        self.clone()
+    }
+
+    /// The process goes on.
+    fn cut_power(&mut self) {}
+}
+
 /// Where the build lies: a file system of a disk.
 fn on_disk() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
@@ -66,6 +106,11 @@ fn a_file_is_a_disk() {
 #[test]
 fn a_file_in_memory_is_a_disk() {
     run_conformance(Opened(Folder::new("/dev/shm".into(), "memory")));
+}
+
+#[test]
+fn memory_is_a_disk() {
+    run_conformance(Remembered::default());
 }
 
 #[test]

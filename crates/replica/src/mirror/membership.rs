@@ -1,0 +1,252 @@
+//! Which replicas count: what the registry has agreed to, and what it is to agree to next.
+
+use core::time::Duration;
+
+use farcall_base::{Instant, seed_of_stream};
+
+use super::member::Member;
+use super::state::State;
+use crate::record::{BackupEntry, Place, Record};
+use crate::registry::{Compared, Registry, RegistryError};
+
+/// The time between two looks for backups, and two attempts at a registry that does not answer.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// A lease ends for its holder by this part of it before it ends for others: clocks run at different speeds.
+const DRIFT_PART: u32 = 10;
+
+/// A lease is renewed when this part of it is over.
+const RENEWED_PART: u32 = 3;
+
+/// What a registry is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryJob {
+    /// Which backups there are.
+    Backups,
+    /// To set a record of the expected revision.
+    Set {
+        /// Its key.
+        key: String,
+        /// The revision that it must have.
+        expected: u64,
+        /// The record.
+        value: Vec<u8>,
+    },
+}
+
+/// What a registry has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryAnswer {
+    /// The backups.
+    Backups(Result<Vec<BackupEntry>, RegistryError>),
+    /// What became of the attempt.
+    Set(Result<Compared, RegistryError>),
+}
+
+impl RegistryJob {
+    /// Asks a registry.
+    pub fn carry_out(&self, registry: &mut dyn Registry) -> RegistryAnswer {
+        match self {
+            Self::Backups => RegistryAnswer::Backups(registry.backups()),
+            Self::Set { key, expected, value } => {
+                RegistryAnswer::Set(registry.compare_and_set(key, *expected, value))
+            }
+        }
+    }
+}
+
+/// An attempt to set a record.
+struct Proposal {
+    record: Record,
+    begun: Instant,
+    /// Whether it changes which replicas count.
+    changes: bool,
+}
+
+/// What the registry has agreed to.
+pub struct Agreement {
+    pub record: Record,
+    revision: u64,
+    /// Until then nobody else is the primary.
+    pub lease_until: Instant,
+    renew_at: Instant,
+    look_at: Instant,
+    /// The registry did not answer: it is asked again then.
+    again_at: Instant,
+    /// The record names replicas of this primary, and not those that it was recovered from.
+    has_own: bool,
+    proposed: Option<Proposal>,
+    /// A job is out.
+    is_asked: bool,
+}
+
+fn lease_from(begun: Instant, record: &Record) -> (Instant, Instant) {
+    let lease = record.lease;
+    (begun + (lease - lease / DRIFT_PART), begun + lease / RENEWED_PART)
+}
+
+impl Agreement {
+    pub fn new(record: Record, revision: u64, set_at: Instant) -> Self {
+        let (lease_until, renew_at) = lease_from(set_at, &record);
+        Self {
+            record,
+            revision,
+            lease_until,
+            renew_at,
+            look_at: set_at,
+            again_at: set_at,
+            has_own: false,
+            proposed: None,
+            is_asked: false,
+        }
+    }
+
+    /// Whether the record names replicas that this primary has made.
+    pub fn has_own_replicas(&self) -> bool {
+        self.has_own
+    }
+
+    /// Whether it is known which replicas count: not while another set of them may be recorded already.
+    pub fn is_settled(&self) -> bool {
+        self.has_own && self.proposed.as_ref().is_none_or(|proposal| !proposal.changes)
+    }
+}
+
+impl State {
+    /// Begins replicas where there are too few, and notes since when that is so.
+    pub(super) fn look_after_members(&mut self) {
+        let wanted = self.agreement.record.wanted as usize;
+        let recorded = &self.agreement.record.replicas;
+        let is_there = |place: &&Place| self.whole().any(|member| member.place == **place);
+        let there = recorded.iter().filter(is_there).count();
+        if self.agreement.has_own && there >= wanted {
+            self.short_since = None;
+        } else if self.short_since.is_none() {
+            self.short_since = Some((self.clock)());
+        }
+        while self.members.len() < wanted {
+            let Some(backup) = self.choose_backup() else { return };
+            self.tokens += 1;
+            let replica = self.random.bits() | 1;
+            let place = Place { backup: backup.at, replica };
+            let flushed = self.agreement.record.flushed;
+            self.members.push(Member::new(self.tokens, place, backup.domain, self.subject(), flushed));
+        }
+    }
+
+    /// The backup for the next replica: by a hash of its name and the log's, so that the replicas of a log
+    /// stay together as long as their backups do, and few sets of machines have all replicas of anything.
+    fn choose_backup(&mut self) -> Option<BackupEntry> {
+        let now = (self.clock)();
+        let log = self.agreement.record.log;
+        self.avoided.retain(|_, (until, _)| *until > now);
+        let is_free = |entry: &&BackupEntry| {
+            entry.domain != self.domain
+                && !self.avoided.contains_key(&entry.at)
+                && (entry.has_disk || !self.agreement.record.flushed)
+                && self
+                    .members
+                    .iter()
+                    .all(|member| member.domain != entry.domain && member.place.backup != entry.at)
+        };
+        let weight = |entry: &&BackupEntry| {
+            let name = u64::from(crc32c::crc32c(entry.at.as_bytes()));
+            (seed_of_stream(log.store ^ u64::from(log.shard), name), entry.at.clone())
+        };
+        self.backups.iter().filter(is_free).min_by_key(weight).cloned()
+    }
+
+    /// The set of replicas that should be recorded, if it is another one than is.
+    fn wanted_replicas(&self) -> Option<Vec<Place>> {
+        let record = &self.agreement.record;
+        let mut places: Vec<Place> = self.whole().map(|member| member.place.clone()).collect();
+        places.sort();
+        let is_other = !self.agreement.has_own || places != record.replicas;
+        (is_other && places.len() >= record.wanted as usize).then_some(places)
+    }
+
+    pub fn next_registry_job(&mut self) -> Option<RegistryJob> {
+        if self.agreement.is_asked || self.deposed().is_some() {
+            return None;
+        }
+        let now = (self.clock)();
+        if now < self.agreement.again_at {
+            return None;
+        }
+        let replicas = self.wanted_replicas();
+        let is_due = now >= self.agreement.renew_at || self.agreement.proposed.is_some();
+        if replicas.is_some() || is_due {
+            return Some(self.propose(now, replicas));
+        }
+        let lacks_members = self.members.len() < self.agreement.record.wanted as usize;
+        if lacks_members && now >= self.agreement.look_at {
+            self.agreement.look_at = now + LOOK_AGAIN_AFTER;
+            self.agreement.is_asked = true;
+            return Some(RegistryJob::Backups);
+        }
+        None
+    }
+
+    fn propose(&mut self, now: Instant, replicas: Option<Vec<Place>>) -> RegistryJob {
+        let agreement = &mut self.agreement;
+        let mut record = agreement.record.clone();
+        record.beat += 1;
+        // Of an earlier attempt nobody knows what became of it: as long as that is so this one counts as well.
+        let changes = replicas.is_some() || agreement.proposed.as_ref().is_some_and(|last| last.changes);
+        if let Some(replicas) = replicas {
+            record.epoch += 1;
+            record.own = self.own;
+            record.lease = self.lease;
+            record.replicas = replicas;
+        }
+        let value = record.encode();
+        agreement.proposed = Some(Proposal { record, begun: now, changes });
+        agreement.is_asked = true;
+        let key = Record::key(agreement.record.log.shard);
+        RegistryJob::Set { key, expected: agreement.revision, value }
+    }
+
+    pub fn registry_answered(&mut self, answer: RegistryAnswer) {
+        self.agreement.is_asked = false;
+        match answer {
+            RegistryAnswer::Backups(Ok(backups)) => self.backups = backups,
+            RegistryAnswer::Set(Ok(compared)) => self.compared(compared),
+            // It is asked again; meanwhile the lease may end.
+            RegistryAnswer::Backups(Err(_)) | RegistryAnswer::Set(Err(_)) => {
+                self.agreement.again_at = (self.clock)() + LOOK_AGAIN_AFTER;
+            }
+        }
+    }
+
+    fn compared(&mut self, compared: Compared) {
+        let Some(proposal) = self.agreement.proposed.take() else { return };
+        let (revision, record) = match compared {
+            Compared::Set(revision) => (revision, proposal.record),
+            Compared::Other(found) => {
+                let found = found.and_then(|found| Some((found.revision, Record::decode(&found.value)?)));
+                match found {
+                    // An attempt whose answer was lost.
+                    Some((revision, record)) if record.incarnation == self.record().incarnation => {
+                        (revision, record)
+                    }
+                    Some((_, record)) => {
+                        let Record { primary, epoch, .. } = record;
+                        return self.depose(format!("{primary} is the primary since epoch {epoch}"));
+                    }
+                    None => return self.depose("the registry has lost its record".to_owned()),
+                }
+            }
+        };
+        let changed = record.epoch != self.agreement.record.epoch;
+        (self.agreement.lease_until, self.agreement.renew_at) = lease_from(proposal.begun, &record);
+        self.agreement.record = record;
+        self.agreement.revision = revision;
+        if changed {
+            self.agreement.has_own = true;
+            let subject = self.subject();
+            for member in &mut self.members {
+                member.tidy(subject);
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The state of a mirror: the disk here, its replicas, and when a write is done.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use farcall_base::canary::{Rule, leaves_out};
+use farcall_base::{Instant, Random};
+use farcall_disk::{Blocks, Disk, DiskError, Done, Job};
+
+use super::member::{Member, Purpose};
+use super::membership::Agreement;
+use super::scrub::{Scrub, ScrubOutcome};
+use super::{ClockOf, MirrorOf, MirrorStatus, NoAnswer, Outgoing, ReplicaStage, ReplicaStatus};
+use crate::message::{PIECE_BYTES_MAX, Refusal, Subject};
+use crate::record::{BackupEntry, Record};
+
+/// What a process that was replaced gets from its disk: that of a stale handle.
+const DEPOSED: DiskError = DiskError::Failed { code: 116 };
+
+/// The stage of the process.
+#[derive(Debug)]
+pub enum Phase {
+    /// The log is being opened.
+    Opening,
+    Serving,
+    /// Another process is the primary.
+    Deposed(String),
+}
+
+/// What the disk here is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// A job of the log; whether it is a write.
+    Job {
+        writes: bool,
+    },
+    /// A piece is read for a replica that is copied.
+    Copying {
+        token: u64,
+        at: u64,
+    },
+    /// A piece is read to be compared.
+    Scrubbing {
+        at: u64,
+    },
+}
+
+pub struct State {
+    pub(super) clock: ClockOf,
+    pub(super) random: Random,
+    pub(super) domain: String,
+    /// The number of the image here, 0 if it ends with the process.
+    pub(super) own: u64,
+    /// How long it may answer without renewing, and a write waits.
+    pub(super) lease: Duration,
+    pub(super) phase: Phase,
+    pub(super) agreement: Agreement,
+    pub(super) members: Vec<Member>,
+    pub(super) tokens: u64,
+    /// Backups that are known, and those that are not asked again before this time.
+    pub(super) backups: Vec<BackupEntry>,
+    pub(super) avoided: BTreeMap<String, (Instant, String)>,
+    local: Box<dyn Disk>,
+    stage: Stage,
+    /// The job of the log that is done here, and whether it is a write.
+    done: Option<(Done, bool)>,
+    /// The job of the log that begins when a piece was read.
+    waiting: Option<Job>,
+    /// Since when the log's write is done here and not everywhere; since when there are too few replicas.
+    waits_since: Option<Instant>,
+    pub(super) short_since: Option<Instant>,
+    pub(super) scrub: Option<Scrub>,
+    pub(super) scrub_done: Option<ScrubOutcome>,
+    writes: u64,
+    written_bytes: u64,
+    failures: u64,
+}
+
+impl State {
+    pub fn new(of: MirrorOf, local: Box<dyn Disk>) -> Self {
+        let MirrorOf { record, revision, set_at, lease, own, domain, seed, clock } = of;
+        Self {
+            agreement: Agreement::new(record, revision, set_at),
+            short_since: Some(clock()),
+            clock,
+            random: Random::new(seed),
+            domain,
+            lease,
+            own,
+            phase: Phase::Opening,
+            members: Vec::new(),
+            tokens: 0,
+            backups: Vec::new(),
+            avoided: BTreeMap::new(),
+            local,
+            stage: Stage::Idle,
+            done: None,
+            waiting: None,
+            waits_since: None,
+            scrub: None,
+            scrub_done: None,
+            writes: 0,
+            written_bytes: 0,
+            failures: 0,
+        }
+    }
+
+    pub fn record(&self) -> &Record {
+        &self.agreement.record
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.local.bytes()
+    }
+
+    /// Who asks, for requests; the replica is filled in by each member.
+    pub(super) fn subject(&self) -> Subject {
+        let Record { log, epoch, .. } = self.agreement.record;
+        Subject { log, replica: 0, epoch }
+    }
+
+    pub(super) fn whole(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.is_whole())
+    }
+
+    pub fn serve(&mut self) {
+        self.phase = Phase::Serving;
+    }
+
+    pub fn deposed(&self) -> Option<String> {
+        if let Phase::Deposed(why) = &self.phase { Some(why.clone()) } else { None }
+    }
+
+    pub(super) fn depose(&mut self, why: String) {
+        if !matches!(self.phase, Phase::Deposed(_)) {
+            self.phase = Phase::Deposed(why);
+            self.members.clear();
+        }
+    }
+
+    /// Begins a job of the log, once the disk is free.
+    pub fn begin(&mut self, job: Job) {
+        match self.stage {
+            Stage::Idle => self.begin_now(job),
+            _ => self.waiting = Some(job),
+        }
+    }
+
+    fn begin_now(&mut self, job: Job) {
+        let writes = matches!(job, Job::Write { .. });
+        if let Job::Write { at, blocks, flush } = &job {
+            let subject = self.subject();
+            let flush = *flush && self.agreement.record.flushed;
+            for member in self.members.iter_mut().filter(|member| member.has(*at)) {
+                member.write(subject, *at, blocks, flush);
+            }
+            self.writes += 1;
+            self.written_bytes += blocks.len() as u64;
+        }
+        self.local.begin(job);
+        self.stage = Stage::Job { writes };
+    }
+
+    /// What became of the log's job, once it is done here and wherever it must be.
+    pub fn poll(&mut self) -> Option<Done> {
+        self.poll_local();
+        self.take_done()
+    }
+
+    pub fn wait(&mut self) -> Option<Done> {
+        if self.stage != Stage::Idle
+            && let Some(done) = self.local.wait()
+        {
+            self.local_done(done);
+        }
+        self.take_done()
+    }
+
+    fn take_done(&mut self) -> Option<Done> {
+        let (done, writes) = self.done.as_ref()?;
+        let (writes, has_failed) = (*writes, done.outcome.is_err());
+        let is_deposed = matches!(self.phase, Phase::Deposed(_));
+        if writes && !has_failed && !is_deposed && !self.is_everywhere() {
+            self.waits_since.get_or_insert_with(|| (self.clock)());
+            return None;
+        }
+        self.waits_since = None;
+        let (done, _) = self.done.take()?;
+        let outcome = if writes && is_deposed { Err(DEPOSED) } else { done.outcome };
+        Some(Done { outcome, ..done })
+    }
+
+    /// Whether every recorded replica has confirmed all that it was sent, and there are enough of them.
+    fn is_everywhere(&self) -> bool {
+        if matches!(self.phase, Phase::Opening) {
+            return true;
+        }
+        let Agreement { record, .. } = &self.agreement;
+        let has_all = |place: &crate::record::Place| {
+            let member = self.members.iter().find(|member| member.place == *place);
+            match member {
+                Some(member) => member.is_settled(),
+                None => leaves_out(Rule::RecordedReplicas),
+            }
+        };
+        self.agreement.is_settled()
+            && record.replicas.len() >= record.wanted as usize
+            && record.replicas.iter().all(has_all)
+    }
+
+    fn poll_local(&mut self) {
+        if self.stage != Stage::Idle
+            && let Some(done) = self.local.poll()
+        {
+            self.local_done(done);
+        }
+    }
+
+    fn local_done(&mut self, done: Done) {
+        match self.stage {
+            Stage::Job { writes } => {
+                self.done = Some((done, writes));
+            }
+            Stage::Copying { token, at } => {
+                let subject = self.subject();
+                let end = at + done.blocks.len() as u64;
+                let flush = self.agreement.record.flushed && end == self.local.bytes();
+                if let Some(member) = self.members.iter_mut().find(|member| member.token == token)
+                    && done.outcome.is_ok()
+                {
+                    member.write(subject, at, &done.blocks, flush);
+                    member.stage = ReplicaStage::Copying(end);
+                }
+            }
+            Stage::Scrubbing { at } if done.outcome.is_ok() => self.scrub_read(at, &done.blocks),
+            Stage::Scrubbing { .. } | Stage::Idle => {}
+        }
+        self.stage = Stage::Idle;
+        if let Some(job) = self.waiting.take() {
+            self.begin_now(job);
+        }
+    }
+
+    /// Reads the next piece for a replica that is copied, or for a comparison, if the disk is free.
+    fn read_ahead(&mut self) -> bool {
+        if self.stage != Stage::Idle || !matches!(self.phase, Phase::Serving) {
+            return false;
+        }
+        let bytes = self.local.bytes();
+        let next = |member: &Member| match member.stage {
+            ReplicaStage::Copying(at) if at < bytes && member.is_settled() => Some((member.token, at)),
+            _ => None,
+        };
+        let (stage, at, length) = match self.members.iter().find_map(next) {
+            Some((token, at)) => {
+                (Stage::Copying { token, at }, at, (bytes - at).min(PIECE_BYTES_MAX as u64) as usize)
+            }
+            None => match self.scrub_wants() {
+                Some((at, length)) => (Stage::Scrubbing { at }, at, length),
+                None => return false,
+            },
+        };
+        self.local.begin(Job::Read { at, blocks: Blocks::zeroed(length) });
+        self.stage = stage;
+        self.poll_local();
+        true
+    }
+
+    pub fn turn(&mut self) -> bool {
+        self.poll_local();
+        let happened = self.read_ahead();
+        let bytes = self.local.bytes();
+        for member in &mut self.members {
+            if matches!(member.stage, ReplicaStage::Copying(next) if next >= bytes) && member.is_settled() {
+                member.stage = ReplicaStage::Whole;
+            }
+        }
+        if matches!(self.phase, Phase::Serving) {
+            self.look_after_members();
+        }
+        happened
+    }
+
+    pub fn next_message(&mut self) -> Option<Outgoing> {
+        self.members.iter_mut().find_map(Member::next_message)
+    }
+
+    pub fn answered(&mut self, token: u64, outcome: Result<&[u8], NoAnswer>) {
+        let Some(place) = self.members.iter().position(|member| member.token == token) else { return };
+        let member = &mut self.members[place];
+        let purpose = member.answered();
+        match (purpose, outcome) {
+            (_, Err(NoAnswer::Refused(Refusal::OlderEpoch))) => {
+                self.depose(Refusal::OlderEpoch.to_string());
+            }
+            (_, Err(why)) => self.failed(place, why),
+            (Some(Purpose::Begin), Ok(_)) => member.stage = ReplicaStage::Copying(0),
+            (Some(Purpose::Sum { at }), Ok(sum)) => {
+                let backup = member.place.backup.clone();
+                self.scrub_summed(&backup, at, sum);
+            }
+            (Some(Purpose::Write | Purpose::Tidy) | None, Ok(_)) => {}
+        }
+    }
+
+    fn failed(&mut self, place: usize, why: NoAnswer) {
+        /// A backup that is full or has no disk will not have one soon.
+        const UNFIT_FOR: Duration = Duration::from_secs(5);
+        const SILENT_FOR: Duration = Duration::from_millis(100);
+        let member = self.members.remove(place);
+        self.failures += 1;
+        let (time, words) = match why {
+            NoAnswer::Refused(refusal @ (Refusal::NoDisk | Refusal::Full | Refusal::DiskFailed)) => {
+                (UNFIT_FOR, refusal.to_string())
+            }
+            NoAnswer::Refused(refusal) => (SILENT_FOR, refusal.to_string()),
+            NoAnswer::Silent => (SILENT_FOR, "it does not answer".to_owned()),
+        };
+        let now = (self.clock)();
+        self.avoided.insert(member.place.backup, (now + time, words));
+    }
+
+    pub fn may_read(&self) -> bool {
+        let is_leased = leaves_out(Rule::Leases) || (self.clock)() < self.agreement.lease_until;
+        matches!(self.phase, Phase::Serving) && self.agreement.has_own_replicas() && is_leased
+    }
+
+    pub fn may_write(&self) -> bool {
+        matches!(self.phase, Phase::Serving)
+            && self.agreement.has_own_replicas()
+            && !self.is_late(self.short_since)
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        !matches!(self.phase, Phase::Opening) && self.is_late(self.waits_since)
+    }
+
+    /// Whether something has lasted for longer than a write waits: as long as the lease.
+    fn is_late(&self, since: Option<Instant>) -> bool {
+        since.is_some_and(|since| (self.clock)() >= since + self.lease)
+    }
+
+    pub fn status(&self) -> MirrorStatus {
+        let Agreement { record, lease_until, .. } = &self.agreement;
+        let replicas = self.members.iter().map(|member| ReplicaStatus {
+            backup: member.place.backup.clone(),
+            replica: member.place.replica,
+            stage: member.stage,
+            is_recorded: record.replicas.contains(&member.place),
+            behind_bytes: member.behind_bytes()
+                + match member.stage {
+                    ReplicaStage::Beginning => self.bytes(),
+                    ReplicaStage::Copying(next) => self.bytes().saturating_sub(next),
+                    ReplicaStage::Whole => 0,
+                },
+        });
+        MirrorStatus {
+            record: record.clone(),
+            replicas: replicas.collect(),
+            bytes: self.bytes(),
+            lease_left: *lease_until - (self.clock)(),
+            trouble: self.trouble(),
+            writes: self.writes,
+            written_bytes: self.written_bytes,
+            failures: self.failures,
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        if let Phase::Deposed(why) = &self.phase {
+            return Some(why.clone());
+        }
+        self.short_since?;
+        let (whole, wanted) = (self.whole().count(), self.agreement.record.wanted);
+        let mut words = format!("{whole} of {wanted} replicas are whole");
+        for (backup, (_, why)) in &self.avoided {
+            words += &format!("; {backup}: {why}");
+        }
+        Some(words)
+    }
+}
+
+impl Member {
+    pub(super) fn is_whole(&self) -> bool {
+        self.stage == ReplicaStage::Whole
+    }
+}

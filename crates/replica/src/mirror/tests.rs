@@ -1,0 +1,292 @@
+//! A mirror, backups and a registry in one thread, step by step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use farcall_disk::{Blocks, MemoryDisk};
+
+use super::*;
+use crate::backup::{Backup, FolderShelf, Handled};
+use crate::record::BackupEntry;
+use crate::registry::{MemoryRegistry, Registry};
+use crate::takeover::{Candidate, Claim, Reach, Recovery};
+
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Backups that are there, a registry and a clock.
+struct Cluster {
+    backups: BTreeMap<String, Backup>,
+    registry: MemoryRegistry,
+    now: Arc<AtomicU64>,
+}
+
+impl Cluster {
+    fn new(backups: u32) -> Self {
+        let mut this = Self {
+            backups: BTreeMap::new(),
+            registry: MemoryRegistry::default(),
+            now: Arc::new(AtomicU64::new(1)),
+        };
+        (0..backups).for_each(|number| this.start_backup(number));
+        this
+    }
+
+    fn start_backup(&mut self, number: u32) {
+        let at = format!("backup:{number}");
+        let shelf = FolderShelf::new(None).expect("memory");
+        self.backups.insert(at.clone(), Backup::open(Box::new(shelf)).expect("nothing is there"));
+        self.registry.announce(BackupEntry { domain: at.clone(), at, has_disk: false });
+    }
+
+    fn clock(&self) -> ClockOf {
+        let now = Arc::clone(&self.now);
+        Box::new(move || Instant::from_nanos(now.load(Ordering::Relaxed)))
+    }
+
+    fn pass(&self, time: Duration) {
+        self.now.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn candidate(incarnation: u64, wanted: u32) -> Candidate {
+        Candidate::new(Claim {
+            log: LogId { store: 9, shard: 0 },
+            shards: 1,
+            primary: format!("primary:{incarnation}"),
+            incarnation,
+            lease: LEASE,
+            wanted,
+            flushed: false,
+        })
+    }
+
+    fn claim(&mut self, incarnation: u64, wanted: u32) -> MirrorOf {
+        let clock = self.clock();
+        let claimed = Self::candidate(incarnation, wanted).try_claim(&mut self.registry, &clock);
+        let claimed = claimed.expect("it answers").expect("nobody has it");
+        self.mirror_of(claimed)
+    }
+
+    fn mirror_of(&self, claimed: crate::takeover::Claimed) -> MirrorOf {
+        let crate::takeover::Claimed { record, revision, set_at, .. } = claimed;
+        let (own, domain) = (0, "primary".to_owned());
+        let seed = record.incarnation;
+        MirrorOf { record, revision, set_at, lease: LEASE, own, domain, seed, clock: self.clock() }
+    }
+
+    /// Sends what a mirror has to say, and passes everything back, until nothing happens any more.
+    fn settle(&mut self, mirror: &Mirror) {
+        for _ in 0..10_000 {
+            let mut happened = mirror.turn();
+            while let Some(Outgoing { backup, token, message }) = mirror.next_message() {
+                let answer = self.ask(&backup, &message);
+                mirror.answered(token, answer.as_deref().map_err(|why| *why));
+                happened = true;
+            }
+            if let Some(job) = mirror.next_registry_job() {
+                mirror.registry_answered(job.carry_out(&mut self.registry));
+                happened = true;
+            }
+            if !happened {
+                return;
+            }
+        }
+        panic!("it never settles");
+    }
+}
+
+impl Reach for Cluster {
+    fn ask(&mut self, backup: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
+        let backup = self.backups.get_mut(backup).ok_or(NoAnswer::Silent)?;
+        match backup.handle(message) {
+            Handled::Now(answer) => answer.map_err(NoAnswer::Refused),
+            Handled::Later(_) => panic!("memory is never late"),
+        }
+    }
+}
+
+fn block(byte: u8) -> Blocks {
+    let mut blocks = Blocks::zeroed(4096);
+    blocks.fill(byte);
+    blocks
+}
+
+fn write(disk: &mut dyn Disk, at: u64, byte: u8) {
+    disk.begin(Job::Write { at, blocks: block(byte), flush: true });
+}
+
+/// A primary with an image of 1 MiB, whose replicas are whole.
+fn serving(cluster: &mut Cluster, incarnation: u64, wanted: u32) -> (Mirror, Box<dyn Disk>) {
+    let of = cluster.claim(incarnation, wanted);
+    let (mirror, mut disk) = Mirror::new(of, Box::new(MemoryDisk::new()));
+    disk.begin(Job::Extend { bytes: 1 << 20 });
+    disk.wait().expect("it is opened");
+    write(&mut *disk, 0, 1);
+    disk.wait().expect("nothing else is waited for yet");
+    mirror.serve();
+    cluster.settle(&mirror);
+    (mirror, disk)
+}
+
+fn recovered(cluster: &mut Cluster, incarnation: u64) -> Box<dyn Disk> {
+    let record = cluster.claim(incarnation, 2).record;
+    let mut make = || Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
+    Recovery::new(record).fetch(cluster, &mut make).expect("a replica").1
+}
+
+fn byte_at(disk: &mut dyn Disk, at: u64) -> u8 {
+    disk.begin(Job::Read { at, blocks: Blocks::zeroed(4096) });
+    disk.wait().expect("it is there").blocks[0]
+}
+
+#[test]
+fn a_write_is_done_when_every_replica_has_it_and_any_one_is_enough() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, mut disk) = serving(&mut cluster, 1, 2);
+    assert!(mirror.may_read() && mirror.may_write(), "{:?}", mirror.status());
+    write(&mut *disk, 8192, 7);
+    assert!(disk.poll().is_none(), "no replica has it yet");
+    let first = mirror.next_message().expect("to one backup");
+    let answer = cluster.ask(&first.backup, &first.message);
+    mirror.answered(first.token, answer.as_deref().map_err(|why| *why));
+    assert!(disk.poll().is_none(), "one of two is not enough");
+    cluster.settle(&mirror);
+    assert!(disk.poll().expect("both have it").outcome.is_ok());
+    for lost in ["backup:0", "backup:1"] {
+        let mut cluster = Cluster { backups: core::mem::take(&mut cluster.backups), ..cluster_of(&cluster) };
+        cluster.registry.ended(1);
+        cluster.registry.ended(2);
+        let backup = cluster.backups.remove(lost).expect("it is there");
+        let mut disk = recovered(&mut cluster, 2);
+        assert_eq!((byte_at(&mut *disk, 0), byte_at(&mut *disk, 8192)), (1, 7));
+        cluster.backups.insert(lost.to_owned(), backup);
+        return;
+    }
+}
+
+/// The same cluster without its backups.
+fn cluster_of(cluster: &Cluster) -> Cluster {
+    let (registry, now) = (cluster.registry.clone(), Arc::clone(&cluster.now));
+    Cluster { backups: BTreeMap::new(), registry, now }
+}
+
+#[test]
+fn a_failed_replica_leaves_the_record_before_anything_is_done_without_it() {
+    let mut cluster = Cluster::new(3);
+    let (mirror, mut disk) = serving(&mut cluster, 1, 2);
+    let before = mirror.status().record;
+    let lost = before.replicas[0].backup.clone();
+    cluster.backups.remove(&lost);
+    write(&mut *disk, 8192, 7);
+    // Everything is passed on but what the registry is asked.
+    for _ in 0..100 {
+        mirror.turn();
+        while let Some(Outgoing { backup, token, message }) = mirror.next_message() {
+            let answer = cluster.ask(&backup, &message);
+            mirror.answered(token, answer.as_deref().map_err(|why| *why));
+        }
+    }
+    assert!(disk.poll().is_none(), "the record still names the lost one");
+    cluster.settle(&mirror);
+    assert!(disk.poll().expect("another has it").outcome.is_ok());
+    let after = mirror.status().record;
+    assert!(after.epoch > before.epoch && after.replicas.iter().all(|place| place.backup != lost));
+    assert_eq!(after.replicas.len(), 2);
+    assert_eq!(mirror.status().failures, 1);
+}
+
+#[test]
+fn without_enough_backups_a_write_waits_and_is_overdue_after_the_lease() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, mut disk) = serving(&mut cluster, 1, 2);
+    cluster.backups.remove("backup:0");
+    write(&mut *disk, 8192, 7);
+    cluster.settle(&mirror);
+    assert!(disk.poll().is_none() && !mirror.is_overdue() && mirror.may_write());
+    cluster.pass(LEASE);
+    cluster.settle(&mirror);
+    assert!(disk.poll().is_none() && mirror.is_overdue() && !mirror.may_write());
+    let trouble = mirror.status().trouble.expect("it says so");
+    assert_eq!(trouble, "1 of 2 replicas are whole; backup:0: it does not answer");
+    // Another one comes: what waits is done.
+    cluster.start_backup(5);
+    cluster.pass(LEASE);
+    cluster.settle(&mirror);
+    assert!(disk.poll().expect("there are two again").outcome.is_ok());
+    assert!(mirror.may_write() && mirror.status().trouble.is_none());
+}
+
+#[test]
+fn a_primary_that_was_replaced_writes_nothing_and_reads_nothing() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, mut disk) = serving(&mut cluster, 1, 2);
+    let clock = cluster.clock();
+    let mut candidate = Cluster::candidate(2, 2);
+    let mut registry = cluster.registry.clone();
+    let mut attempt = || candidate.try_claim(&mut registry, &clock).expect("it answers");
+    assert!(attempt().is_none(), "the lease is not over");
+    // The primary stands still for longer than its lease.
+    cluster.pass(LEASE);
+    assert!(!mirror.may_read(), "its own lease ends before that of others");
+    let claimed = attempt().expect("the lease is over");
+    let record = claimed.record.clone();
+    Recovery::new(record).fence(&mut cluster).expect("both answer");
+    write(&mut *disk, 8192, 7);
+    cluster.settle(&mirror);
+    let outcome = disk.poll().expect("it is over").outcome;
+    assert_eq!(outcome, Err(farcall_disk::DiskError::Failed { code: 116 }));
+    let why = mirror.deposed().expect("it knows");
+    assert!(why.contains("later epoch") || why.contains("primary:2"), "{why}");
+}
+
+#[test]
+fn a_replica_that_differs_is_named() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, _disk) = serving(&mut cluster, 1, 2);
+    let scrubbed = |cluster: &mut Cluster| {
+        mirror.scrub();
+        cluster.settle(&mirror);
+        mirror.scrubbed().expect("it is over")
+    };
+    let same = scrubbed(&mut cluster);
+    assert_eq!((same.bytes, same.replicas, same.differing.len()), (1 << 20, 2, 0));
+    // A bit of one flips, as its disk may do: here by a write that its primary has not sent.
+    let Record { log, epoch, replicas, .. } = mirror.status().record;
+    let place = replicas[1].clone();
+    let subject = crate::message::Subject { log, replica: place.replica, epoch };
+    let write = |sequence| crate::message::Request::Write {
+        sequence,
+        at: 524_288,
+        bytes: 4096,
+        flush: false,
+        data: b"x",
+    };
+    let done = (1..100).any(|sequence| cluster.ask(&place.backup, &write(sequence).encode(subject)).is_ok());
+    assert!(done, "the number of the next write");
+    let other = scrubbed(&mut cluster);
+    assert_eq!(other.differing, [(place.backup, 524_288)]);
+}
+
+#[test]
+fn no_two_replicas_lie_in_one_domain_or_with_the_primary() {
+    let mut cluster = Cluster::new(0);
+    for (at, domain) in [("a:1", "rack 1"), ("a:2", "rack 1"), ("b:1", "primary")] {
+        cluster.registry.announce(BackupEntry {
+            at: at.to_owned(),
+            domain: domain.to_owned(),
+            has_disk: false,
+        });
+        let shelf = FolderShelf::new(None).expect("memory");
+        cluster.backups.insert(at.to_owned(), Backup::open(Box::new(shelf)).expect("nothing is there"));
+    }
+    let (mirror, _disk) = serving(&mut cluster, 1, 2);
+    assert!(!mirror.may_read() && !mirror.may_write());
+    assert_eq!(mirror.status().replicas.len(), 1);
+    let key = Record::key(0);
+    let found = cluster.registry.load(&key).expect("it answers").expect("it was claimed");
+    assert_eq!(
+        Record::decode(&found.value).expect("a record").replicas,
+        [],
+        "one is not enough to be recorded"
+    );
+}
