@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::Args;
+use farcall_lab::explain::analysis::input::{Assumption, Tolerances};
 
 use super::{Output, parse_seconds, whole_number};
 use crate::output::Destination;
@@ -11,12 +12,32 @@ use crate::output::Destination;
 /// `farcall audit`.
 #[derive(Debug, Args)]
 pub struct Audit {
-    /// Tables of figures (.csv), or documents about them (.toml)
+    /// Tables of figures, what measuring programs printed, or documents about them (.toml)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// By how much the sides of a law may differ: `little=15%`, `product=`, `balance=` or `same=`
+    #[arg(long, value_name = "LAW=PART", value_parser = parse_tolerance)]
+    pub tolerance: Vec<(String, f64)>,
+    /// Leaves out what follows from an assumption that the audit shows, such as `closed_loop`
+    #[arg(long, value_name = "ASSUMPTION")]
+    pub strike: Vec<Assumption>,
     /// Writes one JSON object for each finding to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+/// `little=15%` or `little=0.15`.
+fn parse_tolerance(text: &str) -> Result<(String, f64), String> {
+    let wrong = || {
+        let laws = Tolerances::NAMES.join(", ");
+        format!("write a law and a part, such as little=15% or product=0.02; the laws are {laws}")
+    };
+    let (law, part) = text.split_once('=').ok_or_else(wrong)?;
+    let percent =
+        part.strip_suffix('%').map(|digits| digits.trim().parse::<f64>().map(|percent| percent / 100.0));
+    let part = percent.unwrap_or_else(|| part.parse()).map_err(|_| wrong())?;
+    let known = Tolerances::default().set(law, part);
+    known.then(|| (law.to_owned(), part)).ok_or_else(wrong)
 }
 
 /// `farcall explain`.

@@ -6,7 +6,7 @@ use std::path::Path;
 use farcall_base::printable;
 use farcall_lab::explain::analysis::analyse;
 use farcall_lab::explain::analysis::finding::{Finding, Section};
-use farcall_lab::explain::analysis::input::{Document, DocumentError};
+use farcall_lab::explain::analysis::input::{Document, DocumentError, PROGRAMS, TableError};
 
 use crate::arguments::runs::Audit;
 use crate::failure::Failure;
@@ -14,7 +14,13 @@ use crate::output::Report;
 
 /// Reads all files before anything is said of one.
 pub fn run(audit: &Audit) -> Result<(), Failure> {
-    let documents = audit.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut documents = audit.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    for document in &mut documents {
+        for (law, part) in &audit.tolerance {
+            document.tolerances.set(law, *part);
+        }
+        document.struck.extend(&audit.strike);
+    }
     let mut report = Report::open(audit.json.as_ref())?;
     for (path, document) in audit.files.iter().zip(documents) {
         report.line(format_args!("# {}", printable(&path.to_string_lossy())))?;
@@ -33,10 +39,9 @@ fn read(path: &Path) -> Result<Document, Failure> {
             "{folder} is a folder; of runs that --record kept there is `farcall explain {folder}`"
         )));
     }
-    let is_document = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     Document::read(path).map_err(|error| match error {
-        DocumentError::Toml(_) if !is_document => {
-            Failure::Run(format!("{} is neither a table (.csv) nor a document (.toml)", path.display()))
+        DocumentError::Table(TableError::NoFigures { .. } | TableError::NoHeading { .. }) => {
+            Failure::Run(format!("{}: {error}; of programs the output of {PROGRAMS} is read", path.display()))
         }
         // It names the file itself.
         DocumentError::File { .. } => Failure::run(error),

@@ -18,6 +18,8 @@ pub enum Section {
     Caution,
     /// Figures that agree with each other, and what that says about their units and formulas.
     Agreement,
+    /// What was taken for granted, and can be struck.
+    Assumption,
     /// Ranges over which one law holds.
     Regime,
     /// What the laws of queueing allow.
@@ -38,6 +40,7 @@ impl fmt::Display for Section {
             Self::Contradiction => "contradictions",
             Self::Caution => "cautions",
             Self::Agreement => "agreements",
+            Self::Assumption => "assumptions",
             Self::Regime => "regimes",
             Self::Bound => "bounds",
             Self::Effect => "effects of changes",

@@ -34,6 +34,7 @@ const LAWS: [Law; 2] = [
 enum Verdict {
     Confirmed(f64),
     Refuted,
+    NotShown,
     Untested,
 }
 
@@ -59,7 +60,7 @@ fn laws(table: &Table, ranges: &[SharedRange], effects: &[&ChangeEffect]) -> Vec
         LAWS.iter().map(|law| (law, error(*law, ranges), verdict(law.cause, effects))).collect();
     let standing = |verdict: Verdict| match verdict {
         Verdict::Confirmed(_) => 0,
-        Verdict::Untested => 1,
+        Verdict::NotShown | Verdict::Untested => 1,
         Verdict::Refuted => 2,
     };
     scored.sort_by(|a, b| standing(a.2).cmp(&standing(b.2)).then(a.1.total_cmp(&b.1)));
@@ -87,6 +88,7 @@ fn hypothesis(
     let standing = match verdict {
         Verdict::Confirmed(growth) => format!("confirmed by a change ({:+.0} %)", growth * 100.0),
         Verdict::Refuted => "refuted by a change at the largest scale".to_owned(),
+        Verdict::NotShown => "tested, and a gain was not shown beyond what repeating does".to_owned(),
         Verdict::Untested => "consistent with the figures, not tested".to_owned(),
     };
     let twice: Vec<_> = ranges
@@ -137,13 +139,17 @@ fn error(law: Law, ranges: &[SharedRange]) -> f64 {
 }
 
 fn verdict(cause: Cause, effects: &[&ChangeEffect]) -> Verdict {
-    let mut tests = effects.iter().filter(|effect| effect.tests == Some(cause)).peekable();
-    if tests.peek().is_none() {
-        return Verdict::Untested;
+    // Where more than the change differs its effect is not known.
+    let tests: Vec<_> =
+        effects.iter().filter(|effect| effect.tests == Some(cause) && effect.is_clean()).collect();
+    let gain =
+        |effect: &&&ChangeEffect| effect.at_end().filter(|growth| effect.is_real(*growth) && *growth > 0.0);
+    match tests.iter().copied().filter_map(|effect| gain(&effect)).max_by(f64::total_cmp) {
+        Some(growth) => Verdict::Confirmed(growth),
+        None if tests.is_empty() => Verdict::Untested,
+        None if tests.iter().any(|effect| effect.has_power()) => Verdict::Refuted,
+        None => Verdict::NotShown,
     }
-    let growths =
-        tests.filter_map(|effect| effect.at_end().filter(|growth| effect.is_real(*growth) && *growth > 0.0));
-    growths.max_by(f64::total_cmp).map_or(Verdict::Refuted, Verdict::Confirmed)
 }
 
 /// A cause that has no law here, but was tested.
@@ -160,13 +166,23 @@ fn tested(table: &Table, cause: Cause, effects: &[&ChangeEffect]) -> Option<Find
     };
     let last = effect.cells.last()?.0;
     let standing = match helped.last() {
+        _ if !effect.is_clean() => {
+            format!("not tested: {} changed with `{}`", effect.confounders.join(" and "), effect.change)
+        }
+        None if !effect.has_power() => format!(
+            "not shown: whatever `{}` gains is less than repeating the same does{}",
+            effect.change,
+            effect.noise.map_or(String::new(), |noise| format!(", {:.1} %", noise * 100.0))
+        ),
         None => format!("refuted: `{}` gains nothing anywhere", effect.change),
         Some((place, _)) if *place == last => {
             format!("confirmed: `{}` gains up to {last} {}", effect.change, effect.axis)
         }
         Some((place, _)) => format!(
-            "confirmed up to {place} {}, refuted at {last}: `{}` gains nothing there, another limit binds",
-            effect.axis, effect.change
+            "confirmed up to {place} {}, {} at {last}: `{}` gains nothing there, another limit binds",
+            effect.axis,
+            if effect.has_power() { "refuted" } else { "not shown" },
+            effect.change
         ),
     };
     let helps_to = helped.last().map_or(0.0, |(place, _)| *place);

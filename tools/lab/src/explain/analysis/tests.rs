@@ -108,7 +108,7 @@ fn the_shuffles_tails_stand_at_timers() {
     assert!(tails.iter().any(|tail| (1.4..1.8).contains(&figure(tail, "middle_ms"))), "{tails:#?}");
     let share = find(&findings, "tail_share", "waiting for a timer");
     assert!(figure(share, "low_percent") >= 1.0 && figure(share, "high_percent") <= 12.0, "{share:?}");
-    find(&findings, "too_few_samples", "p99");
+    find(&findings, "too_few_samples", "percentile");
 }
 
 #[test]

@@ -1,6 +1,12 @@
-//! What the heading of a column says about its cells.
+//! What the heading of a column says about its cells: a quantity, its statistic and its unit.
+//!
+//! Headings are read as words, whatever stands between them: `p99_us`, `p99 (us)`, `99% [usec]` and
+//! `Latency p99 us` are one.
 
 use core::fmt;
+
+use super::number::TIME_UNITS;
+use super::throughput::ThroughputUnit;
 
 /// Something that the person who measured chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,10 +52,12 @@ pub enum Latency {
     Max,
     /// The mean.
     Mean,
+    /// Another percentile, in millionths of a percent.
+    Percentile(u32),
 }
 
 impl Latency {
-    /// The quantiles, without the mean, from low to high.
+    /// The quantiles that tables show, without the mean, from low to high.
     pub const QUANTILES: [Self; 6] = [Self::Min, Self::P50, Self::P90, Self::P99, Self::P999, Self::Max];
 
     /// The share of samples that are not above it; `None` for the mean.
@@ -62,20 +70,40 @@ impl Latency {
             Self::P999 => Some(0.999),
             Self::Max => Some(1.0),
             Self::Mean => None,
+            Self::Percentile(millionths) => Some(f64::from(millionths) / 1e8),
+        }
+    }
+
+    /// The percentile of that many percent; `None` outside of 0 to 100.
+    pub fn percentile(percent: f64) -> Option<Self> {
+        let millionths = (percent * 1e6).round();
+        match millionths {
+            0.0 => Some(Self::Min),
+            50e6 => Some(Self::P50),
+            90e6 => Some(Self::P90),
+            99e6 => Some(Self::P99),
+            99.9e6 => Some(Self::P999),
+            100e6 => Some(Self::Max),
+            between if (0.0..100e6).contains(&between) => Some(Self::Percentile(between as u32)),
+            _ => None,
         }
     }
 
     fn named(word: &str) -> Option<Self> {
-        Some(match word {
-            "min" => Self::Min,
-            "p50" | "median" => Self::P50,
-            "p90" => Self::P90,
-            "p99" => Self::P99,
-            "p999" => Self::P999,
-            "max" => Self::Max,
-            "mean" | "avg" => Self::Mean,
-            _ => return None,
-        })
+        match word {
+            "min" | "minimum" | "best" => return Some(Self::Min),
+            "median" | "typical" => return Some(Self::P50),
+            "max" | "maximum" | "worst" => return Some(Self::Max),
+            "mean" | "avg" | "average" => return Some(Self::Mean),
+            _ => {}
+        }
+        let digits = ["%ile", "%", "th", "st"].iter().find_map(|end| word.strip_suffix(end));
+        let digits =
+            digits.or_else(|| ["perc", "pct", "p", "q"].iter().find_map(|start| word.strip_prefix(start)))?;
+        let percent: f64 = digits.parse().ok()?;
+        // `p999` is 99.9 and `p9999` 99.99.
+        let nines = digits.len() > 2 && digits != "100" && digits.bytes().all(|byte| byte == b'9');
+        Self::percentile(if nines { percent / 10_f64.powi(digits.len() as i32 - 2) } else { percent })
     }
 }
 
@@ -89,19 +117,9 @@ impl fmt::Display for Latency {
             Self::P999 => "p99.9",
             Self::Max => "maximum",
             Self::Mean => "mean",
+            Self::Percentile(millionths) => return write!(f, "p{}", f64::from(*millionths) / 1e6),
         })
     }
-}
-
-/// The unit of a throughput in bytes or bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThroughputUnit {
-    /// 10^9 bits per second.
-    Gigabits,
-    /// 2^20 bytes per second.
-    Mebibytes,
-    /// 10^6 or 2^20 bytes per second: not said.
-    Megabytes,
 }
 
 /// What a column holds.
@@ -113,44 +131,169 @@ pub enum Role {
     Axis(Axis),
     /// A time, and the nanoseconds in its unit.
     Time(Latency, f64),
+    /// The standard deviation of the times, and the nanoseconds in its unit.
+    Deviation(f64),
     /// A time in a unit that is not said.
     TimeWithoutUnit,
     /// Bytes or bits per second.
     Throughput(ThroughputUnit),
-    /// Operations per second.
-    Operations,
+    /// Operations per second, and how many its unit is.
+    Operations(f64),
     /// How many samples the row rests on.
     Samples,
+    /// How long the row was measured, and the seconds in its unit.
+    Duration(f64),
 }
 
 /// What a heading means. One that is not known is a label.
 pub fn role_of(heading: &str) -> Role {
-    match heading {
-        "nodes" => Role::Axis(Axis::Nodes),
-        "clients" => Role::Axis(Axis::Clients),
-        "servers" => Role::Axis(Axis::Servers),
-        "in_flight" => Role::Axis(Axis::InFlight),
-        "size_bytes" | "message_bytes" | "size" => Role::Axis(Axis::Size),
-        "ops" | "samples" => Role::Samples,
-        "operations_per_s" => Role::Operations,
-        "throughput_gbps" => Role::Throughput(ThroughputUnit::Gigabits),
-        "throughput_mib_s" => Role::Throughput(ThroughputUnit::Mebibytes),
-        "throughput_mb_s" => Role::Throughput(ThroughputUnit::Megabytes),
-        "time" => Role::TimeWithoutUnit,
-        other => time_of(other).unwrap_or(Role::Label),
+    let words = words_of(heading);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some(axis) = axis_of(&words) {
+        return Role::Axis(axis);
+    }
+    match words.as_slice() {
+        ["ops" | "samples" | "iterations" | "requests" | "count" | "calls" | "messages"] => {
+            return Role::Samples;
+        }
+        ["time"] => return Role::TimeWithoutUnit,
+        ["seconds"] => return Role::Duration(1.0),
+        _ => {}
+    }
+    throughput_of(heading, &words)
+        .or_else(|| operations_of(&words))
+        .or_else(|| time_of(&words))
+        .unwrap_or(Role::Label)
+}
+
+/// The words of a heading in lower case; a division is the word `per`.
+fn words_of(heading: &str) -> Vec<String> {
+    let heading = heading.replace('/', " per ").to_lowercase();
+    let is_between = |c: char| !(c.is_alphanumeric() || c == '.' || c == '%');
+    heading.split(is_between).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn axis_of(words: &[&str]) -> Option<Axis> {
+    Some(match words {
+        ["nodes"] => Axis::Nodes,
+        ["clients"] => Axis::Clients,
+        ["servers"] => Axis::Servers,
+        ["in", "flight"]
+        | ["inflight" | "iodepth" | "depth" | "connections" | "concurrency" | "window"]
+        | ["queue", "depth"] => Axis::InFlight,
+        ["size" | "bytes"] | ["size" | "message" | "msg" | "payload", "bytes" | "size"] | ["size", "b"] => {
+            Axis::Size
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the words end in "per second", and those before.
+fn without_per_second<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
+    match words {
+        [before @ .., "per", "s" | "sec" | "second"] => Some(before),
+        [before @ .., "s" | "sec"] if before.last().is_some_and(|unit| byte_unit(unit).is_some()) => {
+            Some(before)
+        }
+        _ => None,
     }
 }
 
-fn time_of(heading: &str) -> Option<Role> {
-    let (word, unit) = heading.rsplit_once('_')?;
-    let nanos = match unit {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
+fn byte_unit(word: &str) -> Option<ThroughputUnit> {
+    Some(match word {
+        "b" | "byte" | "bytes" => ThroughputUnit::Bytes,
+        "kb" | "kbyte" | "kbytes" => ThroughputUnit::Kilobytes,
+        "mb" | "mbyte" | "mbytes" => ThroughputUnit::Megabytes,
+        "gb" | "gbyte" | "gbytes" => ThroughputUnit::Gigabytes,
+        "kib" => ThroughputUnit::Kibibytes,
+        "mib" => ThroughputUnit::Mebibytes,
+        "gib" => ThroughputUnit::Gibibytes,
+        "gbit" | "gbits" => ThroughputUnit::Gigabits,
+        "mbit" | "mbits" => ThroughputUnit::Megabits,
         _ => return None,
+    })
+}
+
+fn throughput_of(heading: &str, words: &[&str]) -> Option<Role> {
+    // A small b after a prefix is a bit where people write carefully, and careful units have a slash or
+    // brackets.
+    let careful =
+        |unit: &str| heading.contains(&format!("{unit}/")) || heading.contains(&format!("{unit}ps"));
+    let unit = match words.last()? {
+        _ if careful("Gb") => ThroughputUnit::Gigabits,
+        _ if careful("Mb") => ThroughputUnit::Megabits,
+        &"mbps" if heading.contains("MBps") => ThroughputUnit::Megabytes,
+        &"gbps" if heading.contains("GBps") => ThroughputUnit::Gigabytes,
+        &"gbps" => ThroughputUnit::Gigabits,
+        &"mbps" => ThroughputUnit::Megabits,
+        &"bps" => ThroughputUnit::Bits,
+        _ => byte_unit(without_per_second(words)?.last()?)?,
     };
-    Some(Role::Time(Latency::named(word)?, nanos))
+    Some(Role::Throughput(unit))
+}
+
+fn operations_of(words: &[&str]) -> Option<Role> {
+    const COUNTED: [&str; 18] = [
+        "operations",
+        "ops",
+        "requests",
+        "reqs",
+        "req",
+        "calls",
+        "messages",
+        "msgs",
+        "msg",
+        "transactions",
+        "hits",
+        "queries",
+        "packets",
+        "transfers",
+        "xfers",
+        "iterations",
+        "msgrate",
+        "rate",
+    ];
+    const RATES: [&str; 6] = ["ops", "pps", "iops", "qps", "rps", "tps"];
+    if let Some(before) = without_per_second(words) {
+        let counted = before.last()?;
+        let prefixed =
+            |prefix: &str| counted.strip_prefix(prefix).is_some_and(|rest| COUNTED.contains(&rest));
+        return match () {
+            () if COUNTED.contains(counted) => Some(Role::Operations(1.0)),
+            () if prefixed("k") => Some(Role::Operations(1e3)),
+            () if prefixed("m") => Some(Role::Operations(1e6)),
+            () => None,
+        };
+    }
+    let last = words.last()?;
+    // `ops` alone is a number of operations.
+    if RATES[2..].contains(last) {
+        return Some(Role::Operations(1.0));
+    }
+    let scaled = |prefix: &str| last.strip_prefix(prefix).is_some_and(|rest| RATES.contains(&rest));
+    [("k", 1e3), ("m", 1e6)]
+        .into_iter()
+        .find(|(prefix, _)| scaled(prefix))
+        .map(|(_, scale)| Role::Operations(scale))
+}
+
+/// Words beside a statistic that say no more than that a time was measured.
+const TIME_WORDS: [&str; 8] = ["latency", "lat", "time", "response", "clat", "t", "rtt", "percentile"];
+
+fn time_of(words: &[&str]) -> Option<Role> {
+    let (unit, before) = words.split_last()?;
+    let nanos = TIME_UNITS.iter().take_while(|(own, _)| *own != "m").find(|(own, _)| own == unit)?.1;
+    let before: Vec<&str> = before.iter().copied().filter(|word| !TIME_WORDS.contains(word)).collect();
+    match before.as_slice() {
+        ["stdev" | "stddev" | "std" | "deviation"] => Some(Role::Deviation(nanos)),
+        ["duration" | "runtime" | "elapsed"] | ["test", "duration"] => Some(Role::Duration(nanos / 1e9)),
+        // A time without a statistic is a mean: so print OSU's and NetPIPE's programs.
+        [] if words.len() > 1 && words.iter().any(|word| ["latency", "lat", "rtt"].contains(word)) => {
+            Some(Role::Time(Latency::Mean, nanos))
+        }
+        [statistic] => Some(Role::Time(Latency::named(statistic)?, nanos)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -166,8 +309,42 @@ mod tests {
     }
 
     #[test]
+    fn one_quantity_has_many_spellings() {
+        for heading in ["p99 (us)", "Latency p99 [usec]", "99% us", "99th_us", "t_p99[usec]"] {
+            assert_eq!(role_of(heading), Role::Time(Latency::P99, 1e3), "{heading}");
+        }
+        for heading in ["p999_ms", "p99.9 ms", "99.9%_ms"] {
+            assert_eq!(role_of(heading), Role::Time(Latency::P999, 1e6), "{heading}");
+        }
+        assert_eq!(role_of("p95_us"), Role::Time(Latency::Percentile(95_000_000), 1e3));
+        assert_eq!(role_of("Latency (us)"), Role::Time(Latency::Mean, 1e3));
+        assert_eq!(role_of("stdev_us"), Role::Deviation(1e3));
+        assert_eq!(role_of("duration_s"), Role::Duration(1.0));
+        for (heading, unit) in [
+            ("throughput_gb_s", ThroughputUnit::Gigabytes),
+            ("GiB/s", ThroughputUnit::Gibibytes),
+            ("Bandwidth (MB/s)", ThroughputUnit::Megabytes),
+            ("BW average[Gb/sec]", ThroughputUnit::Gigabits),
+            ("Mbps", ThroughputUnit::Megabits),
+            ("KB/sec", ThroughputUnit::Kilobytes),
+        ] {
+            assert_eq!(role_of(heading), Role::Throughput(unit), "{heading}");
+        }
+        for (heading, scale) in [
+            ("kops", 1e3),
+            ("MsgRate[Mpps]", 1e6),
+            ("ops/s", 1.0),
+            ("Requests/sec", 1.0),
+            ("rps", 1.0),
+            ("Kreq/s", 1e3),
+        ] {
+            assert_eq!(role_of(heading), Role::Operations(scale), "{heading}");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_a_label() {
-        for heading in ["", "series", "p98_us", "p99_years", "_us"] {
+        for heading in ["", "series", "p101_us", "p99_years", "_us", "loss_us", "pair_us"] {
             assert_eq!(role_of(heading), Role::Label, "{heading}");
         }
     }

@@ -4,17 +4,27 @@
 //! docs/audit.md describes both.
 
 pub mod heading;
+mod import;
+pub mod number;
+mod size;
 pub mod table;
+mod text;
+pub mod throughput;
+mod tolerances;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use heading::{Axis, Latency, ThroughputUnit};
-pub use table::{Observation, PrintedFigure, Table, TableError};
+pub use heading::{Axis, Latency, Role};
+pub use import::PROGRAMS;
+pub use number::PrintedFigure;
+pub use table::{Column, Observation, Table, TableError, figures_table};
+pub use throughput::ThroughputUnit;
+pub use tolerances::{Assumption, Tolerances};
 
 /// The version of documents. It goes up when a field changes its name, its unit or its meaning.
 pub const SCHEMA: &str = "farcall.audit.v1";
@@ -41,6 +51,12 @@ pub struct Document {
     pub searches: Vec<Search>,
     /// Timers of the measured system, in nanoseconds.
     pub timers_nanos: Vec<f64>,
+    /// Names in balances that no figure has: to be solved for.
+    pub unknowns: BTreeSet<String>,
+    /// By what part the sides of each law may differ.
+    pub tolerances: Tolerances,
+    /// Assumptions that somebody struck: what rests on them is not said.
+    pub struck: Vec<Assumption>,
 }
 
 /// A change that was made and measured: rows before it and after it.
@@ -85,13 +101,8 @@ pub struct Balance {
     pub left: Vec<Vec<String>>,
     /// The other side.
     pub right: Vec<Vec<String>>,
-    /// By what part the sides may differ.
-    #[serde(default = "one_percent")]
-    pub tolerance: f64,
-}
-
-fn one_percent() -> f64 {
-    0.01
+    /// By what part the sides may differ; that of all balances unless given.
+    pub tolerance: Option<f64>,
 }
 
 /// Operations that a closed loop keeps in flight, by parts whose rates and mean times are known.
@@ -156,6 +167,12 @@ struct Text {
     class: Vec<Class>,
     #[serde(default)]
     search: Vec<Search>,
+    #[serde(default)]
+    unknown: BTreeSet<String>,
+    #[serde(default)]
+    tolerance: Tolerances,
+    #[serde(default)]
+    strike: Vec<Assumption>,
 }
 
 #[derive(Deserialize)]
@@ -217,6 +234,9 @@ pub enum DocumentError {
     /// A number that makes no sense.
     #[error("`{0}` has a number that is not above 0")]
     Number(String),
+    /// A tolerance that is no part.
+    #[error("a tolerance is a part above 0 and below 1, such as 0.05")]
+    Tolerance,
     /// A search whose lists differ.
     #[error(
         "the search `{0}` needs a count for each figure, rising figures, and a total that is not less than the counts"
@@ -225,13 +245,14 @@ pub enum DocumentError {
 }
 
 impl Document {
-    /// Reads a CSV table, or a document and the tables that it names, beside it.
+    /// Reads a document and the tables that it names, beside it, or anything else as a table or as the output
+    /// of a program.
     pub fn read(path: &Path) -> Result<Self, DocumentError> {
         let text = read_text(path)?;
-        let is_table = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        if is_table {
+        let is_document = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        if !is_document {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            return Ok(Self { tables: vec![table::parse(&name, &text)?], ..Self::default() });
+            return Ok(Self { tables: vec![read_table(&name, &text)?], ..Self::default() });
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Self::parse(&text, |file| read_text(&folder.join(file)))
@@ -253,7 +274,7 @@ impl Document {
                 (None, Some(rows)) => rows,
                 _ => return Err(DocumentError::TableSource(table.name)),
             };
-            let mut parsed = table::parse(&table.name, &rows)?;
+            let mut parsed = read_table(&table.name, &rows)?;
             parsed.time_units = table.time_units.into_iter().map(|unit| (unit.name, unit.ns)).collect();
             parsed.link_bits_per_second = text.link_gbps.map(|gbps| gbps * 1e9);
             tables.push(parsed);
@@ -267,6 +288,9 @@ impl Document {
             classes: text.class,
             searches: text.search,
             timers_nanos: text.timers_us.iter().map(|us| us * 1e3).collect(),
+            unknowns: text.unknown,
+            tolerances: text.tolerance,
+            struck: text.strike,
         };
         document.check()?;
         Ok(document)
@@ -294,7 +318,7 @@ impl Document {
         }
         for balance in &self.balances {
             for name in balance.left.iter().chain(&balance.right).flatten() {
-                if !self.figures.contains_key(name) {
+                if !self.figures.contains_key(name) && !self.unknowns.contains(name) {
                     return Err(unknown(&balance.name, "the figure", name));
                 }
             }
@@ -306,6 +330,9 @@ impl Document {
         }
         let units = self.tables.iter().flat_map(|table| &table.time_units);
         units.clone().try_for_each(|(name, nanos)| check_positive(name, [*nanos]))?;
+        if !self.tolerances.are_parts() {
+            return Err(DocumentError::Tolerance);
+        }
         check_positive("timers_us", self.timers_nanos.iter().copied())?;
         let links = self.tables.iter().filter_map(|table| table.link_bits_per_second);
         check_positive("link_gbps", links)
@@ -315,6 +342,14 @@ impl Document {
 fn check_positive(name: &str, numbers: impl IntoIterator<Item = f64>) -> Result<(), DocumentError> {
     let fine = numbers.into_iter().all(|number| number.is_finite() && number > 0.0);
     if fine { Ok(()) } else { Err(DocumentError::Number(name.to_owned())) }
+}
+
+/// The table in a program's output, or in separated text.
+fn read_table(name: &str, text: &str) -> Result<Table, TableError> {
+    match import::read(text.strip_prefix('\u{feff}').unwrap_or(text)) {
+        Some(imported) => table::typed(name, imported),
+        None => table::parse(name, text),
+    }
 }
 
 fn check_search(search: &Search) -> Result<(), DocumentError> {

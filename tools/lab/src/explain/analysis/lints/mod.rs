@@ -1,25 +1,44 @@
 //! Checks that figures have to pass before anything is concluded from them.
 
-mod arithmetic;
+mod agreement;
+mod balances;
+mod cells;
+mod classes;
 mod context;
 mod formula;
+mod link;
+mod little;
 mod quantiles;
+mod rates;
+mod ratio;
+mod same;
 mod search;
 mod slope;
 mod tails;
 mod units;
+mod whole;
 
 use super::finding::Finding;
-use super::input::{Document, Table};
+use super::input::{Assumption, Document, Table};
 
 /// All checks of one table.
 pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
+    let kept = |assumption: Assumption| !document.struck.contains(&assumption);
     let mut findings = quantiles::check(table);
+    findings.extend(cells::check(table));
     findings.extend(tails::check(table, &document.timers_nanos));
     findings.extend(formula::infer(table));
     findings.extend(units::infer(table));
-    findings.extend(arithmetic::little(table));
-    findings.extend(arithmetic::link(table));
+    findings.extend(balances::row_laws(table, document));
+    if kept(Assumption::TotalOfParts) {
+        let found = whole::check(table, &document.tolerances);
+        findings.extend(balances::assumed(Assumption::TotalOfParts, found));
+    }
+    if kept(Assumption::SeparateSeries) {
+        findings
+            .extend(balances::assumed(Assumption::SeparateSeries, same::check(table, &document.tolerances)));
+    }
+    findings.extend(link::check(table));
     findings.extend(slope::per_operation_in_flight(table));
     findings.extend(context::spread(table));
     findings
@@ -27,9 +46,8 @@ pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
 
 /// All checks of what stands beside the tables.
 pub fn figures(document: &Document) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(document.balances.iter().map(|balance| arithmetic::balance(balance, &document.figures)));
-    findings.extend(document.classes.iter().map(arithmetic::class));
+    let mut findings = balances::check(document);
+    findings.extend(document.classes.iter().map(|class| classes::check(class, &document.tolerances)));
     for search in &document.searches {
         findings.extend(search::check(search));
     }

@@ -1,17 +1,15 @@
-//! Quantiles rise, a mean lies where they allow, and a tail needs samples.
+//! Quantiles rise, a mean lies where they allow, a deviation too, and a tail needs samples.
 
 use super::lines;
 use crate::explain::analysis::finding::{Finding, Section};
-use crate::explain::analysis::input::{Latency, Observation, Table};
+use crate::explain::analysis::input::{Latency, Observation, PrintedFigure, Table};
 use crate::statistics::histogram::samples_needed;
 
 /// Checks the rows of a table.
 pub fn check(table: &Table) -> Vec<Finding> {
-    let failing = |fails: fn(&Observation) -> bool| -> Vec<usize> {
-        table.rows.iter().filter(|row| fails(row)).map(|row| row.line).collect()
-    };
     let mut findings = Vec::new();
-    let mut report = |section, rule, failed: Vec<usize>, what: &str| {
+    let mut report = |section, rule, fails: &dyn Fn(&Observation) -> bool, what: &str| {
+        let failed: Vec<_> = table.rows.iter().filter(|row| fails(row)).map(|row| row.line).collect();
         if !failed.is_empty() {
             let sentence =
                 format!("{what} in {} of {} rows ({})", failed.len(), table.rows.len(), lines(&failed));
@@ -19,66 +17,107 @@ pub fn check(table: &Table) -> Vec<Finding> {
             findings.push(Finding::new(section, rule, &table.name, sentence).with(figures));
         }
     };
-    let contradiction = Section::Contradiction;
-    report(contradiction, "quantiles_fall", failing(falls), "a higher quantile is below a lower one");
+    let wrong = Section::Contradiction;
+    report(wrong, "quantiles_fall", &|row| fall(row).is_some(), &falling(table));
     report(
-        contradiction,
+        wrong,
         "mean_below_quantiles",
-        failing(mean_too_low),
+        &mean_too_low,
         "the mean is below what the quantiles make the least",
     );
+    report(wrong, "mean_above_maximum", &mean_too_high, "the mean is above what the quantiles make the most");
     report(
-        contradiction,
-        "mean_above_maximum",
-        failing(mean_too_high),
-        "the mean is above what the quantiles make the most",
+        wrong,
+        "deviation",
+        &deviation_impossible,
+        "the standard deviation is not possible with this minimum, mean and maximum",
     );
     report(
         Section::Caution,
         "too_few_samples",
-        failing(tail_without_samples),
-        "p99 or p99.9 rests on so few samples that it is one of the very largest, not a percentile,",
+        &tail_without_samples,
+        "a percentile rests on so few samples that it is one of the very largest, not a percentile,",
     );
     findings
 }
 
-fn falls(row: &Observation) -> bool {
-    let known: Vec<_> = Latency::QUANTILES.iter().filter_map(|latency| row.times.get(latency)).collect();
-    known.windows(2).any(|pair| pair[0].value - pair[0].rounding > pair[1].value + pair[1].rounding)
+/// The first two neighbouring quantiles of a row of which the higher is below the lower.
+fn fall(row: &Observation) -> Option<(Latency, Latency)> {
+    let mut known: Vec<_> = row.times.iter().filter(|(latency, _)| latency.share().is_some()).collect();
+    known.sort_by(|a, b| a.0.share().partial_cmp(&b.0.share()).expect("shares are numbers"));
+    let falls = |pair: &&[(&Latency, &PrintedFigure)]| {
+        let (low, high) = (pair[0].1, pair[1].1);
+        low.value - low.rounding > high.value + high.rounding
+    };
+    known.windows(2).find(falls).map(|pair| (*pair[0].0, *pair[1].0))
 }
 
-/// The known quantiles, from low to high: share and nanoseconds.
-fn steps(row: &Observation) -> Vec<(f64, f64)> {
-    let step = |latency: &Latency| Some((latency.share()?, row.nanos(*latency)?));
-    Latency::QUANTILES.iter().filter_map(step).collect()
+fn falling(table: &Table) -> String {
+    match table.rows.iter().find_map(fall) {
+        Some((low, high)) => {
+            format!("a higher quantile is below a lower one (as the {high} below the {low})")
+        }
+        None => String::new(),
+    }
 }
 
-/// The mean is at least the sum of each quantile times the share of samples between it and the next.
+/// The least mean that quantiles allow: each times the share of samples between it and the next.
+pub fn mean_least(quantiles: &[(f64, PrintedFigure)]) -> f64 {
+    let next = quantiles.iter().skip(1).map(|(share, _)| *share).chain([1.0]);
+    quantiles.iter().zip(next).map(|((share, figure), next)| (next - share) * figure.value).sum()
+}
+
+/// The greatest mean that quantiles allow; `None` without a maximum.
+pub fn mean_most(quantiles: &[(f64, PrintedFigure)]) -> Option<f64> {
+    quantiles.last().filter(|(share, _)| *share >= 1.0)?;
+    let before = [0.0].into_iter().chain(quantiles.iter().map(|(share, _)| *share));
+    Some(quantiles.iter().zip(before).map(|((share, figure), before)| (share - before) * figure.value).sum())
+}
+
+/// How far rounding may put a mean of these figures off.
+fn rounding(mean: &PrintedFigure, quantiles: &[(f64, PrintedFigure)]) -> f64 {
+    mean.rounding + quantiles.iter().map(|(_, figure)| figure.rounding).fold(mean.rounding, f64::max)
+}
+
 fn mean_too_low(row: &Observation) -> bool {
     let Some(mean) = row.times.get(&Latency::Mean) else { return false };
-    let steps = steps(row);
-    let next = steps.iter().skip(1).map(|(share, _)| *share).chain([1.0]);
-    let least: f64 = steps.iter().zip(next).map(|((share, nanos), next)| (next - share) * nanos).sum();
-    mean.value + 2.0 * mean.rounding < least
+    let known = row.quantiles();
+    mean.value + rounding(mean, &known) < mean_least(&known)
 }
 
-/// With a maximum the same from above; it needs to be known.
 fn mean_too_high(row: &Observation) -> bool {
-    let (Some(mean), Some(_)) = (row.times.get(&Latency::Mean), row.nanos(Latency::Max)) else {
+    let Some(mean) = row.times.get(&Latency::Mean) else { return false };
+    let known = row.quantiles();
+    mean_most(&known).is_some_and(|most| mean.value - rounding(mean, &known) > most)
+}
+
+/// A variance is at most `(max - mean) (mean - min)` (Bhatia and Davis, 2000), and at least what the maximum
+/// alone adds to it.
+fn deviation_impossible(row: &Observation) -> bool {
+    let (Some(deviation), Some(max)) = (row.deviation, row.times.get(&Latency::Max)) else {
         return false;
     };
-    let steps = steps(row);
-    let before = [0.0].into_iter().chain(steps.iter().map(|(share, _)| *share));
-    let most: f64 = steps.iter().zip(before).map(|((share, nanos), before)| (share - before) * nanos).sum();
-    mean.value - 2.0 * mean.rounding > most
+    let min = row.nanos(Latency::Min).unwrap_or(0.0);
+    let Some(mean) = row.times.get(&Latency::Mean) else {
+        // Whatever the mean, it is at most half of the range (Popoviciu, 1935); of few samples a little more.
+        let few = if row.samples.is_some_and(|samples| samples < 100.0) { 1.5 } else { 1.01 };
+        return deviation.value - deviation.rounding > (max.value + max.rounding - min) / 2.0 * few;
+    };
+    let slack = |figure: &PrintedFigure| figure.rounding;
+    let (mean_high, max_high) = (mean.value + slack(mean), max.value + slack(max));
+    // With few samples the printed deviation may be the estimate of the population's.
+    let samples = row.samples.unwrap_or(f64::INFINITY);
+    let estimate = if samples > 1.0 { (1.0 - 1.0 / samples).recip() } else { 1.0 };
+    let most =
+        ((max_high - mean.value).max(0.0) * (mean_high - min).max(0.0) * estimate).sqrt() + slack(mean);
+    let least = (max.value - mean_high - slack(max)).max(0.0) / samples.sqrt();
+    deviation.value - deviation.rounding > most || deviation.value + deviation.rounding < least
 }
 
 fn tail_without_samples(row: &Observation) -> bool {
     let Some(samples) = row.samples else { return false };
-    [Latency::P99, Latency::P999].iter().any(|latency| {
-        let share = latency.share().unwrap_or_default();
-        row.times.contains_key(latency) && samples < samples_needed(share) as f64
-    })
+    let shares = row.times.keys().filter_map(|latency| latency.share());
+    shares.filter(|share| (0.95..1.0).contains(share)).any(|share| samples < samples_needed(share) as f64)
 }
 
 #[cfg(test)]
@@ -93,14 +132,19 @@ mod tests {
     #[test]
     fn figures_that_fit_together_pass() {
         assert_eq!(rules("ops,min_us,mean_us,p50_us,p90_us,p99_us,max_us\n1000,1,2.1,2,3,4,9\n"), [""; 0]);
+        assert_eq!(rules("min_us,mean_us,stdev_us,max_us\n1,2.0,1.0,9\n"), [""; 0]);
     }
 
     #[test]
     fn each_contradiction_is_named() {
         assert_eq!(rules("p50_us,p90_us\n2.0,1.0\n"), ["quantiles_fall"]);
+        assert_eq!(rules("min_us,p95_us\n2.0,1.0\n"), ["quantiles_fall"]);
         assert_eq!(rules("p50_us,mean_us\n10.0,4.0\n"), ["mean_below_quantiles"]);
         assert_eq!(rules("mean_us,p50_us,max_us\n7,1,10\n"), ["mean_above_maximum"]);
         assert_eq!(rules("ops,p99_us\n100,4\n"), ["too_few_samples"]);
+        assert_eq!(rules("min_us,mean_us,stdev_us,max_us\n1,2,9,9\n"), ["deviation"]);
+        assert_eq!(rules("min_us,stdev_us,max_us\n200,214.64,500\n"), ["deviation"]);
+        assert_eq!(rules("ops,mean_us,stdev_us,max_us\n4,2,1,90\n"), ["deviation"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn per_operation_in_flight(table: &Table) -> Vec<Finding> {
             series.entry(format!("{}{size}", row.series())).or_default().push(row);
         }
     }
-    let mut findings: Vec<_> = series.iter().flat_map(|(name, rows)| growth(table, name, rows)).collect();
+    let mut findings: Vec<_> = series.iter().filter_map(|(name, rows)| growth(table, name, rows)).collect();
     if !findings.is_empty() && table.time_units.len() > 1 {
         let units: Vec<_> = table.time_units.iter().map(|(name, _)| name.as_str()).collect();
         let sentence = format!(
@@ -34,10 +34,20 @@ pub fn per_operation_in_flight(table: &Table) -> Vec<Finding> {
     findings
 }
 
-fn growth(table: &Table, name: &str, rows: &[&Observation]) -> Vec<Finding> {
-    let stated = [("as stated".to_owned(), 1.0)];
-    let units = if table.time_units.is_empty() { &stated[..] } else { &table.time_units };
-    units.iter().filter_map(|unit| growth_in(table, name, rows, unit)).collect()
+/// Growth in the first unit that the times may be in; the others only scale it, and are said beside it.
+fn growth(table: &Table, name: &str, rows: &[&Observation]) -> Option<Finding> {
+    let stated = ("as stated".to_owned(), 1.0);
+    let unit = table.time_units.first().unwrap_or(&stated);
+    let mut finding = growth_in(table, name, rows, unit)?;
+    let slope = finding.figure("slope_ns")?;
+    let other = |(name, nanos): &(String, f64)| {
+        format!("{:.1} ns if the times are in {name}", slope * nanos / unit.1)
+    };
+    let others: Vec<_> = table.time_units.iter().skip(1).map(other).collect();
+    if !others.is_empty() {
+        finding.sentence += &format!(" ({})", others.join("; "));
+    }
+    Some(finding)
 }
 
 fn growth_in(

@@ -17,8 +17,9 @@ const MODE_ROWS_MIN: usize = 5;
 /// At most this many modes are reported.
 const MODES_MAX: usize = 3;
 
-/// A tail whose excess is that close to a whole multiple of a timer stands at it.
-const TIMER_TOLERANCE: f64 = 0.2;
+/// A mode stands at a multiple of a timer when one that lies anywhere would come as close in so many cases at
+/// most.
+const CHANCE_MAX: f64 = 0.05;
 
 /// Finds the modes of the tails.
 pub fn check(table: &Table, timers_nanos: &[f64]) -> Vec<Finding> {
@@ -64,11 +65,10 @@ fn densest(sorted: &[f64]) -> Option<(usize, usize)> {
 fn finding(table: &Table, mode: &[f64], tails: usize, timers_nanos: &[f64]) -> Finding {
     let middle = mode[mode.len() / 2];
     let (low, high) = (mode[0], mode[mode.len() - 1]);
-    let multiple = |timer: &f64| (middle / timer).round().max(1.0);
-    let near =
-        timers_nanos.iter().find(|timer| (middle / (*timer * multiple(timer)) - 1.0).abs() < TIMER_TOLERANCE);
-    let timer = match near {
-        Some(timer) => format!(", close to {} times the timer of {:.2} ms", multiple(timer), timer / 1e6),
+    let timer = match at_timer(middle, timers_nanos) {
+        Some((multiple, timer, off)) => {
+            format!(", {multiple} times the timer of {:.2} ms to {:.1} % of it", timer / 1e6, off * 100.0)
+        }
         None => String::new(),
     };
     let sentence = format!(
@@ -86,6 +86,19 @@ fn finding(table: &Table, mode: &[f64], tails: usize, timers_nanos: &[f64]) -> F
         ("high_ms", high / 1e6),
     ];
     Finding::new(Section::Caution, "tail_at_timer", &table.name, sentence).with(figures)
+}
+
+/// The multiple of a timer at which a time stands, and by which part of the timer it is off, if chance would
+/// not do as well: a time that lies anywhere is within `off` timers of a multiple in `2 x off` of all cases,
+/// for each timer that is tried.
+fn at_timer(nanos: f64, timers_nanos: &[f64]) -> Option<(f64, f64, f64)> {
+    let tried = timers_nanos.len() as f64;
+    let nearest = |timer: &f64| {
+        let multiple = (nanos / timer).round().max(1.0);
+        (multiple, *timer, (nanos / timer - multiple).abs())
+    };
+    let best = timers_nanos.iter().map(nearest).min_by(|a, b| a.2.total_cmp(&b.2))?;
+    (2.0 * best.2 * tried <= CHANCE_MAX).then_some(best)
 }
 
 /// What share of operations waits so long, if the tail is one wait: the mean's excess over the tail's.
@@ -119,6 +132,15 @@ mod tests {
         let findings = check(&table(|i| 2_000.0 + i as f64), &[2e6]);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].sentence.contains("1 times the timer of 2.00 ms"), "{}", findings[0].sentence);
+    }
+
+    #[test]
+    fn a_timer_is_named_only_where_chance_would_not_come_as_close() {
+        let named = |excess: f64, timers: &[f64]| at_timer(excess, timers).map(|(multiple, _, _)| multiple);
+        assert_eq!(named(8.02e6, &[2e6]), Some(4.0));
+        assert_eq!(named(3.2e6, &[2e6]), None);
+        assert_eq!(named(8.04e6, &[2e6]), Some(4.0));
+        assert_eq!(named(8.04e6, &[2e6, 2.3e6]), None);
     }
 
     #[test]

@@ -55,7 +55,9 @@ pub fn infer(table: &Table) -> Option<Finding> {
         ("impossible", best_impossible as f64),
         ("next_impossible", impossible as f64),
     ];
-    Some(Finding::new(Section::Agreement, "units", &table.name, sentence).with(figures))
+    // A reading that makes some rows impossible is no agreement, though the others be worse.
+    let section = if best_impossible == 0 { Section::Agreement } else { Section::Contradiction };
+    Some(Finding::new(section, "units", &table.name, sentence).with(figures))
 }
 
 fn square(base: &str) -> &'static str {

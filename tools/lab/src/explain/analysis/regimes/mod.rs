@@ -62,16 +62,19 @@ fn regime(table: &Table, name: &str, rows: &[&Observation]) -> Option<Finding> {
         .find(|(_, points)| points.len() >= SIZES_MIN)?;
     let fitted = pieces(&points, FirstPiece::Flat)?;
     let line = fitted.last;
-    let gbps = 8.0 / line.slope;
+    // With several in flight a byte costs the caller its time only once for all of them.
+    let in_flight = rows.first().and_then(|row| row.at(Axis::InFlight)).unwrap_or(1.0);
+    let gbps = 8.0 * in_flight / line.slope;
     let flat = fitted.first.map(|(count, flat)| (points[count - 1].0, points[count].0, flat.intercept));
     let first = match flat {
         Some((last, _, nanos)) => format!("{:.2} us a message up to {last} bytes, then ", nanos / 1e3),
         None => String::new(),
     };
     let sentence = format!(
-        "{name}: {first}{:.2} us + {:.3} ns a byte ({gbps:.0} Gb/s), by the {latency}",
+        "{name}: {first}{:.2} us + {:.3} ns a byte ({gbps:.0} Gb/s{}), by the {latency}",
         line.intercept / 1e3,
-        line.slope
+        line.slope,
+        if in_flight > 1.0 { format!(" with {in_flight} in flight") } else { String::new() },
     );
     let mut figures =
         vec![("intercept_us", line.intercept / 1e3), ("ns_per_byte", line.slope), ("gbps", gbps)];

@@ -62,8 +62,12 @@ fn range(series: String, by_nodes: &BTreeMap<u64, Vec<&Observation>>) -> Option<
         });
         rows.truncate(SIZES_MIN);
         let rates: Vec<_> =
-            rows.iter().filter_map(|row| row.throughput.map(|(figure, _)| figure.value)).collect();
-        let varies = variation(&rates).filter(|_| rates.len() == SIZES_MIN);
+            rows.iter().filter_map(|row| row.bits_per_second().map(|bits| bits / 1e9)).collect();
+        if rates.len() < SIZES_MIN {
+            // Sizes that were not measured say nothing of the range.
+            continue;
+        }
+        let varies = variation(&rates);
         let Some(varies) = varies.filter(|varies| *varies < SAME_RATE) else { break };
         range.from_bytes = rows.last().and_then(|row| row.at(Axis::Size)).unwrap_or_default();
         range.from_nodes = *nodes as f64;
@@ -100,12 +104,17 @@ fn finding(table: &Table, range: &SharedRange) -> Option<Finding> {
     let worst = range.variations.iter().copied().fold(0.0, f64::max);
     let sentence = format!(
         "{}: from {} nodes and {} bytes on the rate of bytes does not depend on the size (it varies by at most {:.1} %): \
-         {rate:.1} Gb/s a node, {total:.2} +- {:.2} Tb/s in all, a node's rate going as nodes^{slope:.2}",
+         {rate:.1} Gb/s a node, {total:.2} +- {:.2} Tb/s in all, a node's rate going as nodes^{slope:.2}{}",
         range.series,
         range.from_nodes,
         range.from_bytes,
         worst * 100.0,
         total_varies * total,
+        table
+            .rows
+            .iter()
+            .find_map(|row| row.throughput)
+            .map_or(String::new(), |(_, unit)| unit.reading_taken()),
     );
     let figures = [
         ("from_nodes", range.from_nodes),

@@ -1,0 +1,132 @@
+//! fio, in its output for people.
+
+use super::{Row, between, table};
+use crate::explain::analysis::input::text::TextTable;
+
+/// What the lines before a direction's figures say of its job.
+#[derive(Debug, Default, Clone)]
+struct Job {
+    size: Option<String>,
+    depth: Option<u64>,
+    jobs: Option<u64>,
+}
+
+/// One row for each job and direction: lines such as `write: IOPS=300, BW=1200KiB/s (…)`.
+pub fn read(text: &str) -> Option<TextTable> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut job = Job::default();
+    let mut unit = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if let Some(depth) = number_after(trimmed, "iodepth=") {
+            let size = between(trimmed, "bs=", ", ioengine").or(between(trimmed, "bs=", ","));
+            job = Job { size: size.and_then(block_size), depth: Some(depth), jobs: None };
+        }
+        job.jobs = number_after(trimmed, ", jobs=").or(job.jobs);
+        let direction = trimmed.split_once(": IOPS=").map(|(direction, _)| direction.trim());
+        if let Some(direction) = direction.filter(|direction| !direction.contains(' ')) {
+            rows.push(begin(index + 1, direction, trimmed, &job));
+        }
+        if let Some(row) = rows.last_mut() {
+            take(row, trimmed, &mut unit);
+        }
+    }
+    let readings = ["each job has as much in flight as its I/O depth", "times are completion latencies"];
+    (!rows.is_empty()).then(|| table(rows, &readings))
+}
+
+fn begin(line: usize, direction: &str, text: &str, job: &Job) -> Row {
+    let mut row = Row::at(line);
+    row.set("direction", Some(direction));
+    row.set("size", job.size.as_deref());
+    let in_flight = job.depth.map(|depth| (depth * job.jobs.unwrap_or(1)).to_string());
+    row.set("in_flight", in_flight.as_deref());
+    row.set("iops", between(text, "IOPS=", ","));
+    row.set("MiB/s", between(text, "BW=", "MiB/s"));
+    row.set("KiB/s", between(text, "BW=", "KiB/s").filter(|rate| !rate.contains("MiB/s")));
+    row
+}
+
+fn take(row: &mut Row, line: &str, unit: &mut String) {
+    if let Some(of) = line.strip_prefix("clat percentiles (").or(line.strip_prefix("lat percentiles (")) {
+        of.split(')').next().unwrap_or_default().clone_into(unit);
+    } else if let Some(of) = line.strip_prefix("clat (") {
+        let unit = of.split(')').next().unwrap_or_default();
+        for (name, heading) in [("min=", "min"), ("max=", "max"), ("avg=", "mean"), ("stdev=", "stdev")] {
+            let value = line.split(name).nth(1).map(|rest| rest.split(',').next().unwrap_or(rest).trim());
+            let value = value.map(with_suffix);
+            row.set(&format!("{heading}_{unit}"), value.as_deref());
+        }
+    } else if let Some(shares) = line.strip_prefix('|') {
+        for share in shares.split("],") {
+            let Some((percent, value)) = share.split_once("th=[") else { continue };
+            let value = value.trim_end_matches(']').trim();
+            row.set(&format!("{}%_{unit}", percent.trim()), Some(value));
+        }
+    }
+}
+
+/// `94396k` and `7991.9M` as numbers.
+fn with_suffix(text: &str) -> String {
+    let (digits, zeros) = match text.chars().last() {
+        Some('k' | 'K') => (&text[..text.len() - 1], 1e3),
+        Some('M') => (&text[..text.len() - 1], 1e6),
+        _ => return text.to_owned(),
+    };
+    digits.parse::<f64>().map_or(text.to_owned(), |value| (value * zeros).to_string())
+}
+
+fn number_after(text: &str, mark: &str) -> Option<u64> {
+    let rest = &text[text.find(mark)? + mark.len()..];
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+/// `(R) 4096B-4096B, …` and `4K-4K/4K-4K`: the size, if all directions have one.
+fn block_size(text: &str) -> Option<String> {
+    let text = text.trim_start_matches("(R)").trim();
+    let first = text.split(['-', ',', '/']).next()?.trim();
+    let same = text
+        .split(['-', ',', '/'])
+        .map(|part| part.rsplit(' ').next().unwrap_or(part).trim())
+        .all(|part| part == first);
+    same.then(|| first.replace(".0KiB", "KiB").replace(".0MiB", "MiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "mytest: (g=0): rw=randwrite, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, \
+        iodepth=4\nfio-3.21\nmytest: (groupid=0, jobs=2): err= 0: pid=1: Sun May  1 19:29:21 2022\n  \
+                    write: IOPS=300, BW=1200KiB/s \
+        (1229kB/s)(211MiB/180001msec); 0 zone resets\n    slat (usec): min=8, max=5205, avg=36.09, \
+                    stdev=22.69\n    clat (nsec): \
+        min=4387, max=72564, avg=26220.23, stdev=6613.11\n     lat (usec): min=26, max=5218, avg=63.55, \
+                    stdev=23.44\n    clat \
+        percentiles (nsec):\n     |  1.00th=[19072],  5.00th=[20000], 99.00th=[50432],\n     | 99.99th=[72000]\n";
+
+    #[test]
+    fn a_direction_of_a_job_is_a_row() {
+        let table = read(OUTPUT).expect("fio");
+        let cell = |heading: &str| {
+            let at = table
+                .headings
+                .iter()
+                .position(|own| own == heading)
+                .unwrap_or_else(|| panic!("{heading} in {table:?}"));
+            table.rows[0].1[at].clone()
+        };
+        assert_eq!(
+            (cell("direction").as_str(), cell("size").as_str(), cell("in_flight").as_str()),
+            ("write", "4096B", "8")
+        );
+        assert_eq!((cell("iops").as_str(), cell("KiB/s").as_str()), ("300", "1200"));
+        assert_eq!(
+            (cell("min_nsec").as_str(), cell("mean_nsec").as_str(), cell("99.99%_nsec").as_str()),
+            ("4387", "26220.23", "72000")
+        );
+        assert_eq!(with_suffix("94396k"), "94396000");
+        assert_eq!(read("write: 5 of 6\n"), None);
+    }
+}

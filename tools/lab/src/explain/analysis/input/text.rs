@@ -1,0 +1,132 @@
+//! The text of a table: headings and rows of cells, whatever separates them.
+
+use super::table::TableError;
+
+/// A table before anything is said of what its cells mean.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TextTable {
+    /// The headings.
+    pub headings: Vec<String>,
+    /// Line of the file, from 1, and as many cells as there are headings.
+    pub rows: Vec<(usize, Vec<String>)>,
+    /// How the text was read where it is not plain commas, in sentences.
+    pub readings: Vec<String>,
+}
+
+/// What separates cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Separator {
+    Comma,
+    Semicolon,
+    Tab,
+    Bar,
+}
+
+impl Separator {
+    /// The one that the heading has; a comma when it has none.
+    fn of(heading: &str) -> Self {
+        [(';', Self::Semicolon), ('\t', Self::Tab), ('|', Self::Bar)]
+            .into_iter()
+            .find(|(character, _)| heading.contains(*character))
+            .map_or(Self::Comma, |(_, separator)| separator)
+    }
+
+    fn character(self) -> char {
+        match self {
+            Self::Comma => ',',
+            Self::Semicolon => ';',
+            Self::Tab => '\t',
+            Self::Bar => '|',
+        }
+    }
+
+    /// The sentence for a separator that is no comma.
+    fn reading(self) -> Option<String> {
+        let name = match self {
+            Self::Comma => return None,
+            Self::Semicolon => "semicolons",
+            Self::Tab => "tabs",
+            Self::Bar => "bars",
+        };
+        Some(format!("cells are separated by {name}"))
+    }
+
+    /// The cells of a line; what stands in double quotes is one.
+    fn cells(self, line: &str) -> Vec<String> {
+        let line = if self == Self::Bar { line.trim().trim_matches('|') } else { line };
+        let mut cells = vec![String::new()];
+        let mut quoted = false;
+        for character in line.chars() {
+            let cell = cells.last_mut().expect("there is always one");
+            match character {
+                '"' => quoted = !quoted,
+                _ if character == self.character() && !quoted => cells.push(String::new()),
+                _ => cell.push(character),
+            }
+        }
+        cells.iter().map(|cell| cell.trim().to_owned()).collect()
+    }
+}
+
+/// The lines that count: a byte order mark, comments that begin with `#`, empty lines and the rule under the
+/// heading of a table with bars are none.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_rule = |line: &str| line.contains("--") && line.chars().all(|c| " |-:+=".contains(c));
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()))
+        .filter(move |(_, line)| !line.is_empty() && !line.starts_with('#') && !is_rule(line))
+}
+
+/// Splits text into cells.
+pub fn parse(table: &str, text: &str) -> Result<TextTable, TableError> {
+    let mut lines = lines(text);
+    let (_, heading) = lines.next().ok_or_else(|| TableError::NoHeading { table: table.to_owned() })?;
+    let separator = Separator::of(heading);
+    let mut parsed = TextTable {
+        headings: separator.cells(heading),
+        readings: separator.reading().into_iter().collect(),
+        ..TextTable::default()
+    };
+    for (line, text) in lines {
+        let cells = separator.cells(text);
+        if cells.len() != parsed.headings.len() {
+            return Err(TableError::Cells {
+                table: table.to_owned(),
+                line,
+                cells: cells.len(),
+                headings: parsed.headings.len(),
+            });
+        }
+        parsed.rows.push((line, cells));
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> TextTable {
+        parse("t", text).expect("a table")
+    }
+
+    #[test]
+    fn separators_are_those_of_the_heading() {
+        for text in ["a,b\n1,2\n", "a;b\n1;2\n", "a\tb\n1\t2\n", "| a | b |\n|---|---|\n| 1 | 2 |\n"] {
+            let table = read(text);
+            assert_eq!(
+                (table.headings, &table.rows[0].1[..]),
+                (vec!["a".into(), "b".into()], &["1", "2"].map(String::from)[..])
+            );
+        }
+        assert_eq!(read("a;b\n1,5;2\n").rows[0].1, ["1,5", "2"]);
+        assert_eq!(read("a,b\n\"1,234\",2\n").rows[0].1, ["1,234", "2"]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_heading() {
+        assert_eq!(read("\u{feff}size,p50_us\r\n1,2\r\n").headings, ["size", "p50_us"]);
+    }
+}
