@@ -205,6 +205,7 @@ impl Node {
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
+        counters.incarnation.set(identity.incarnation);
         Ok(Endpoint::new(
             transport,
             call_timeout,

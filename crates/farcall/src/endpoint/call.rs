@@ -219,7 +219,7 @@ fn begin(
     let begun = state.tracer.begin();
     let call = state
         .operations
-        .add_call(peer.session, timeout, taker)
+        .add_call(peer.session, timeout, service, taker)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);

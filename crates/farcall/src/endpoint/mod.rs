@@ -25,6 +25,7 @@ mod slab;
 mod state;
 mod turn;
 mod wait_set;
+mod waits;
 
 use core::time::Duration;
 use std::cell::{RefCell, RefMut};

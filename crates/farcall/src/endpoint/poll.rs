@@ -265,6 +265,7 @@ impl Core {
         self.state.counters.polls.set(polls.all);
         self.state.counters.busy_polls.set(polls.busy);
         self.state.counters.in_flight.set(self.state.operations.in_flight(Kind::Call) as u64);
+        self.state.follow_waits();
     }
 
     /// Says how many operations ended because their deadline has passed.

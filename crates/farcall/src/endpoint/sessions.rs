@@ -279,6 +279,11 @@ impl Sessions {
         self.live.get(&session).map(|live| &live.state)
     }
 
+    /// The life of the process that a session leads to; 0 if that is not known, or the session has ended.
+    pub fn incarnation_of(&self, session: SessionId) -> u64 {
+        self.live.get(&session).map_or(0, |live| live.incarnation)
+    }
+
     /// The peer that a session leads to, or led to until not too long ago.
     #[inline]
     pub fn peer_of(&mut self, session: SessionId) -> Peer {

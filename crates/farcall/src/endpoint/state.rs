@@ -16,6 +16,7 @@ use super::message::{Envelope, Messages};
 use super::sessions::Sessions;
 use super::sinks::RequestSink;
 use super::slab::{Kind, Slab};
+use super::waits::Waits;
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn RequestSink + Send>;
@@ -27,6 +28,7 @@ pub struct State {
     pub sessions: Sessions,
     pub messages: Messages,
     pub counters: EndpointCounters,
+    pub waits: Waits,
     /// Events that happened while nobody took them.
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and
@@ -52,6 +54,7 @@ impl State {
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,
+            waits: Waits::none(),
             stored_events: StoredEvents::default(),
             reported: 0,
             panic: None,

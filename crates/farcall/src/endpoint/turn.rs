@@ -240,7 +240,9 @@ impl Turn<'_, '_> {
         let peer = self.state.sessions.peer_of(requests.session());
         // The handler is taken out while it runs, so that it can have the rest of the state.
         if let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) {
+            self.state.counters.handler.set(u64::from(service.0) + 1);
             self.state.guard(|state| handler.requests(outbox, state, peer, requests));
+            self.state.counters.handler.set(0);
             if let Some(slot) = self.state.handler_slot(service) {
                 *slot = Some(handler);
             }

@@ -156,7 +156,7 @@ impl Deadlines {
 mod tests {
     use std::collections::BTreeMap;
 
-    use farcall_transport::SessionId;
+    use farcall_transport::{Service, SessionId};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -217,7 +217,7 @@ mod tests {
     fn add(slab: &mut Slab, kind: Kind, own: Option<u64>) -> (CallId, u64) {
         let (timeout, session) = (own.map(Duration::from_nanos), SessionId(1));
         let (id, usual) = match kind {
-            Kind::Call => (slab.add_call(session, timeout, AsEvent(0)), CALL_NANOS),
+            Kind::Call => (slab.add_call(session, timeout, Service(1), AsEvent(0)), CALL_NANOS),
             Kind::Send => (slab.add_send(timeout, 1, AsEvent(0)), MESSAGE_NANOS),
             Kind::Receive => (slab.add_receive(session, timeout, 8, AsEvent(0)), MESSAGE_NANOS),
         };

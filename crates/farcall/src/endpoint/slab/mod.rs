@@ -11,7 +11,7 @@ mod slot;
 use core::time::Duration;
 
 use farcall_base::Instant;
-use farcall_transport::{CallId, Copied, SessionId};
+use farcall_transport::{CallId, Copied, Service, SessionId};
 
 use super::completion::{Callback, Completes, OfCall, OfReceive, OfSend, ReceivePlaces, Taker};
 use super::future::Done;
@@ -116,6 +116,12 @@ impl Slab {
         pending.map(|slot| slot.id).collect()
     }
 
+    /// The session and the service of a call that has not completed.
+    pub fn pending_call(&self) -> Option<(SessionId, u16)> {
+        let pending = self.slots.iter().find(|slot| slot.kind == Kind::Call && slot.is_pending());
+        pending.map(|slot| (slot.session, slot.service))
+    }
+
     /// The number that the next operation will have; `None` when the slab is full.
     #[inline]
     pub fn next_id(&mut self) -> Option<CallId> {
@@ -132,9 +138,10 @@ impl Slab {
         &mut self,
         session: SessionId,
         timeout: Option<Duration>,
+        service: Service,
         taker: impl Taker<OfCall>,
     ) -> Option<CallId> {
-        self.add(session, timeout, taker, |_| {})
+        self.add(session, timeout, taker, |slot| slot.service = service.0)
     }
 
     /// Adds a send of this many parts; `None` when the slab is full.

@@ -71,6 +71,8 @@ impl Attachment {
 pub struct Slot {
     pub stage: Stage,
     pub kind: Kind,
+    /// Of a call: its service.
+    pub service: u16,
     /// The number of its operation, or of its next one: the generation in the upper half, the slot in the
     /// lower.
     pub id: CallId,
@@ -97,6 +99,7 @@ impl Slot {
         Self {
             stage: Stage::Vacant,
             kind: Kind::Call,
+            service: 0,
             id: CallId(u32::from(index)),
             session: SessionId(0),
             bytes_max: 0,

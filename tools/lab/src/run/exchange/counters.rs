@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use farcall::CounterFile;
 
+/// Units of counters that name something: they are no count, and have no sum.
+const NAMING_UNITS: [&str; 2] = ["number", "service"];
+
 /// The values of all counters of this process, each under its group's label and its own name.
 #[derive(Default)]
 pub(crate) struct OwnCounters(BTreeMap<String, u64>);
@@ -15,7 +18,8 @@ impl OwnCounters {
         let groups =
             CounterFile::open_process(std::process::id()).map(|snapshot| snapshot.groups).unwrap_or_default();
         let counters = groups.iter().flat_map(|group| {
-            group.counters.iter().map(|counter| (format!("{}.{}", group.label, counter.name), counter.value))
+            let counted = group.counters.iter().filter(|counter| !NAMING_UNITS.contains(&&*counter.unit));
+            counted.map(|counter| (format!("{}.{}", group.label, counter.name), counter.value))
         });
         Self(counters.collect())
     }
