@@ -58,7 +58,10 @@ fn lanes_copied(count: usize) -> Vec<ShmLanes> {
 /// Behind a decorator that passes everything on: its delays have tests of their own.
 fn lanes_decorated(count: usize) -> Vec<LaneDelay<ShmLanes>> {
     let config = LaneDelayConfig { seed: 1, delay: 0.0, delay_time: Duration::ZERO };
-    lanes_plain(count).into_iter().map(|lanes| LaneDelay::new(lanes, config, Clock::new())).collect()
+    lanes_plain(count)
+        .into_iter()
+        .map(|lanes| LaneDelay::new(lanes, config, Clock::new(), "delayed"))
+        .collect()
 }
 
 lane_conformance!(lanes_shm_decorated, lanes_decorated);

@@ -131,7 +131,8 @@ impl Builder<'_> {
         match lane_delay_config(&self.settings.fault) {
             None => Ok(Box::new(Ring::new(driver, self.identity, entropy, config, counters, self.label))),
             Some(delay) => {
-                let driver = LaneDelay::new(driver, delay, self.clock.clone());
+                let label = format!("fault {}", self.label);
+                let driver = LaneDelay::new(driver, delay, self.clock.clone(), &label);
                 Ok(Box::new(Ring::new(driver, self.identity, entropy, config, counters, self.label)))
             }
         }

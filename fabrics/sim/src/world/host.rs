@@ -40,6 +40,8 @@ pub struct HostState {
     pub gathered: u32,
     /// Places of the send queue that are in use.
     pub send_places: usize,
+    /// Since when there is no place left, if there is none.
+    pub full_at: Picos,
     /// Packets since the last one that reports its completion.
     pub unsignalled: usize,
     /// When places come back, and how many.
@@ -75,6 +77,8 @@ pub struct HostUsage {
     pub bytes_received: u64,
     /// Sends that were refused because the send queue was full.
     pub send_queue_full: u64,
+    /// How long its send queue was full.
+    pub queue_full: Picos,
     /// Processor time by kind of work.
     pub spent: Spent,
     /// How long packets and records have waited in its memory for its processor, all together.
@@ -99,6 +103,7 @@ impl HostState {
             queued: VecDeque::new(),
             gathered: 0,
             send_places: 0,
+            full_at: Picos::ZERO,
             unsignalled: 0,
             completions: VecDeque::new(),
             bell: None,
@@ -167,14 +172,17 @@ impl HostState {
         self.inbox.drain(..).chain(self.queued.drain(..)).collect()
     }
 
-    /// Takes the places back whose completions it can see by now.
+    /// Takes the places back whose completions it can see by now. `places_all` is how many it has.
     #[inline]
-    pub fn reap(&mut self) {
+    pub fn reap(&mut self, places_all: usize) {
         while let Some((at, places)) = self.completions.front().copied() {
             if at > self.local {
                 break;
             }
             self.completions.pop_front();
+            if self.send_places == places_all {
+                self.usage.queue_full += at - self.full_at;
+            }
             self.send_places -= places;
         }
     }

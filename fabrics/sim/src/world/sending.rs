@@ -41,7 +41,7 @@ impl World {
     pub fn send_room(&mut self, host: u32) -> usize {
         let state = &mut self.hosts[host as usize];
         state.catch_up(self.now);
-        state.reap();
+        state.reap(self.profile.nic.send_queue_packets);
         self.profile.nic.send_queue_packets - state.send_places
     }
 
@@ -89,6 +89,9 @@ impl World {
         state.usage.packets_sent += 1;
         state.usage.bytes_sent += bytes as u64;
         state.send_places += 1;
+        if state.send_places == nic.send_queue_packets {
+            state.full_at = state.local();
+        }
         state.gathered += 1;
         let number = self.packets.insert(packet);
         self.hosts[host as usize].queued.push_back(number);

@@ -7,12 +7,16 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use farcall_base::Instant;
 
 use crate::clock::Clock;
 use crate::decorate::delegate::delegate_lane_driver;
-use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordKind};
+use crate::{
+    CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES,
+    RecordKind,
+};
 use farcall_base::Random;
 
 /// Which records are delayed, and for how long.
@@ -26,6 +30,13 @@ pub struct LaneDelayConfig {
     pub delay_time: Duration,
 }
 
+crate::declare_counters! {
+    /// What was done to the records of one driver's lanes on purpose.
+    pub struct LaneDelayCounters {
+        delayed: "records" => "Records kept back for some time; those behind one wait for it",
+    }
+}
+
 /// A lane driver whose records come late.
 pub struct LaneDelay<L> {
     inner: L,
@@ -33,12 +44,15 @@ pub struct LaneDelay<L> {
     /// Draws a seed for each lane.
     random: Random,
     clock: Clock,
+    counters: Arc<LaneDelayCounters>,
 }
 
 impl<L: LaneDriver> LaneDelay<L> {
-    /// Delays what is written to the lanes of `inner`; delays end by `clock`.
-    pub fn new(inner: L, config: LaneDelayConfig, clock: Clock) -> Self {
-        Self { inner, config, random: Random::new(config.seed), clock }
+    /// Delays what is written to the lanes of `inner`; delays end by `clock`. The counts go to this process's
+    /// counter file, under `label`.
+    pub fn new(inner: L, config: LaneDelayConfig, clock: Clock, label: &str) -> Self {
+        let counters = Arc::new(LaneDelayCounters::new(CounterFile::process(), label));
+        Self { inner, config, random: Random::new(config.seed), clock, counters }
     }
 }
 
@@ -66,6 +80,7 @@ impl<L: LaneDriver> LaneDriver for LaneDelay<L> {
             config: self.config,
             random: Random::new(self.random.bits()),
             clock: self.clock.clone(),
+            counters: Arc::clone(&self.counters),
         };
         Some((sender, receiver))
     }
@@ -77,6 +92,7 @@ pub struct DelayingSender<S: LaneSender> {
     config: LaneDelayConfig,
     random: Random,
     clock: Clock,
+    counters: Arc<LaneDelayCounters>,
     /// What the peer's ring will be.
     mirror: Vec<u8>,
     /// Records that are published and not visible yet. They do not overlap, so there are never more than fit
@@ -141,8 +157,9 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
         // Now, as the seam says, and not when the record leaves.
         let end = offset.checked_add(length).filter(|&end| end <= self.inner.ring_bytes());
         assert!(offset.is_multiple_of(RECORD_ALIGN) && end.is_some(), "a record lies inside the ring");
-        let delay =
-            if self.random.chance(self.config.delay) { self.config.delay_time } else { Duration::ZERO };
+        let is_delayed = self.random.chance(self.config.delay);
+        self.counters.delayed.add(u64::from(is_delayed));
+        let delay = if is_delayed { self.config.delay_time } else { Duration::ZERO };
         let behind = self.waiting.back().map_or(Instant::ZERO, |record| record.leaves_at);
         let leaves_at = behind.max(self.clock.now() + delay);
         self.waiting.push_back(Waiting { leaves_at, kind, offset, length, next_offset });
@@ -162,7 +179,6 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
 #[cfg(test)]
 mod tests {
     use core::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::Arc;
 
     use super::*;
     use crate::decorate::lane_scripted::{Scripted, connected};
@@ -173,7 +189,7 @@ mod tests {
         let published = scripted.published();
         let nanos = Arc::new(AtomicU64::new(0));
         let config = LaneDelayConfig { seed: 3, delay: 0.5, delay_time: Duration::from_micros(5) };
-        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::clone(&nanos)));
+        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::clone(&nanos)), "delayed");
         let (_, mut sender, _receiver) = connected(&mut driver);
         for number in 0..20 {
             sender.record(number * 64, 64).fill(number as u8);
@@ -196,7 +212,7 @@ mod tests {
         let scripted = Scripted::default();
         let published = scripted.published();
         let config = LaneDelayConfig { seed: 3, delay: 1.0, delay_time: Duration::from_secs(1) };
-        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::default()));
+        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::default()), "delayed");
         let (_, mut sender, _receiver) = connected(&mut driver);
         for offset in [0, 64] {
             sender.record(offset, 64).fill(1);
