@@ -76,7 +76,8 @@ impl Endpoint {
             raised(chosen.assign(assignment))?;
         }
         let endpoint = raised(detached(py, || node.endpoint_with(kind, &chosen)))?;
-        let state = Owned::new(RefCell::new(Some(Rc::new(State::new(endpoint)))));
+        let state = State::new(endpoint, chosen.endpoint.spin_time);
+        let state = Owned::new(RefCell::new(Some(Rc::new(state))));
         Ok(Self { state, rank: node.rank(), size: node.size() })
     }
 

@@ -28,8 +28,8 @@ use crate::waiting::Waiting;
 /// them, and need not queue for the lock behind threads that compute.
 const POLLS_WITH_LOCK: u32 = 64;
 
-/// Polls without the lock before the endpoint idles.
-const POLLS_WITHOUT_LOCK: u32 = 256;
+/// Polls between two looks at the clock.
+const POLLS_OF_A_LOOK: u32 = 8;
 
 /// The longest time without a look at the signals of the process.
 const SLICE: Duration = Duration::from_millis(50);
@@ -45,11 +45,13 @@ pub struct State {
     handlers: RefCell<HashMap<u16, Py<PyAny>>>,
     is_in_handler: Cell<bool>,
     pub waiting: Waiting,
+    /// How long a wait polls before the endpoint idles.
+    spin_time: Duration,
     pub endpoint: Rc<Endpoint>,
 }
 
 impl State {
-    pub fn new(endpoint: Endpoint) -> Self {
+    pub fn new(endpoint: Endpoint, spin_time: Duration) -> Self {
         Self {
             tasks: Tasks::default(),
             wait_set: RefCell::default(),
@@ -59,6 +61,7 @@ impl State {
             handlers: RefCell::default(),
             is_in_handler: Cell::new(false),
             waiting: Waiting::default(),
+            spin_time,
             endpoint: Rc::new(endpoint),
         }
     }
@@ -155,25 +158,27 @@ impl State {
 
     /// Polls until it is over, a request waits for its handler, or it is time to look at signals.
     fn poll_slice(&self, deadline: Option<Instant>, is_over: &mut impl FnMut() -> bool) -> bool {
-        for _ in 0..POLLS_WITHOUT_LOCK {
-            if is_over() {
-                return true;
-            }
-            if self.arrived.any() {
-                return false;
-            }
-            self.endpoint.poll_once();
-        }
-        let end = Instant::now() + SLICE;
+        let begun = Instant::now();
+        let end = begun + SLICE;
         let end = deadline.map_or(end, |deadline| deadline.min(end));
+        let mut now = begun;
         loop {
-            if is_over() {
-                return true;
+            for _ in 0..POLLS_OF_A_LOOK {
+                if is_over() {
+                    return true;
+                }
+                if self.arrived.any() || now >= end {
+                    return false;
+                }
+                // The endpoint itself idles from its last event on, which may be long ago.
+                if now - begun < self.spin_time {
+                    self.endpoint.poll_once();
+                } else {
+                    self.endpoint.turn();
+                    now = Instant::now();
+                }
             }
-            if self.arrived.any() || Instant::now() >= end {
-                return false;
-            }
-            self.endpoint.turn();
+            now = Instant::now();
         }
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,3 +66,17 @@ def endpoint(registry: farcall.Node, transport: str) -> Iterator[farcall.Endpoin
 def peer(endpoint: farcall.Endpoint, process: Peer) -> farcall.Peer:
     """The peer, as this process's endpoint sees it."""
     return endpoint.connect("peer").peer(LONG)
+
+
+@pytest.fixture(scope="module", params=["ring+shm", "basic+udp"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where shard 0 of a store is."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    place = ["--at", address, "--transport", request.param]
+    command = [sys.executable, "-m", "farcall", "kv", "serve", "--memory", "64M", *place]
+    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield address
+    daemon.terminate()
+    daemon.wait(LONG)

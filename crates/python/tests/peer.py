@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 import farcall
 
@@ -70,7 +71,7 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     @endpoint.serve(WRONG)
-    def wrong(request: farcall.Request) -> int:
+    def wrong(request: farcall.Request) -> Any:
         return 7
 
     endpoint.listen(name)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import farcall
@@ -13,20 +10,6 @@ import pytest
 from conftest import LONG
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-
-@pytest.fixture(scope="module", params=["ring+shm", "basic+udp"])
-def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where shard 0 of a store is."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    place = ["--at", address, "--transport", request.param]
-    command = [sys.executable, "-m", "farcall", "kv", "serve", "--memory", "64M", *place]
-    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    yield address
-    daemon.terminate()
-    daemon.wait(LONG)
 
 
 @pytest.fixture
