@@ -25,6 +25,11 @@ pub fn session(bytes: &[u8]) {
     farcall_protocol::basic::fuzz_session(bytes);
 }
 
+/// What an attacker without the cluster key does to sessions with keys.
+pub fn keyed(bytes: &[u8]) {
+    farcall_protocol::keys::fuzz_keyed(bytes);
+}
+
 /// Packets of the basic protocol within a session, against a live endpoint.
 pub fn basic(bytes: &[u8]) {
     farcall_protocol::basic::fuzz_basic(bytes);

@@ -105,5 +105,6 @@ tests!(
     resp,
     verbs_handshake,
     ofi_frame,
-    tcp_connection
+    tcp_connection,
+    keyed
 );

@@ -36,7 +36,8 @@ pub use executor::Executor;
 pub use farcall_base::Instant;
 pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{
-    CounterFile, CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, Loan, LoanError, Snapshot,
+    CounterFile, CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, KeyFileError, Loan, LoanError,
+    Snapshot,
     clock::Clock,
 };
 pub use farcall_shm::access::{Access as HostAccess, NoSuchRule};
@@ -52,7 +53,8 @@ pub use names::{
 };
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{
-    Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, host_access,
+    Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, create_key_file,
+    host_access, names_of_keys,
 };
 
 /// Compiles the example of the README.

@@ -62,5 +62,5 @@ fn a_peer_with_another_key_is_refused_and_the_reason_is_said() {
 fn without_a_key_the_parameters_are_named() {
     let node = Node::new(Bootstrap::alone(), Settings::default());
     let refused = node.endpoint("tcp+tls").map(drop).expect_err("there is no key").to_string();
-    assert!(refused.contains("set either tls.cluster_key, or tls.cert, tls.key and tls.ca"), "{refused}");
+    assert!(refused.contains("set either security.key_file, or tls.cert, tls.key and tls.ca"), "{refused}");
 }

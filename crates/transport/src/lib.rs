@@ -41,7 +41,7 @@ pub(crate) use message::Envelope;
 pub use message::{Arrived, MessageId, Origin, Posted, SendOutcome, SendRefused};
 pub(crate) use outcome::down_reason;
 pub use outcome::{CallRefused, DownReason, Refused, Status, Submitted};
-pub use packet::{PacketConfig, PacketCounters, PacketTransport};
+pub use packet::{KeySource, PacketConfig, PacketCounters, PacketTransport};
 pub use payload::{Incoming, Outgoing, Owned, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;

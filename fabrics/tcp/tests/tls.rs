@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use farcall_driver::KeyFileError;
 use farcall_tcp::{ListenError, Tcp, TcpConfig, TlsConfig, TlsError};
 use farcall_transport::{Arrival, Library, Outgoing, library_conformance};
 
@@ -198,12 +199,21 @@ fn secrets_that_others_can_read_and_files_without_them_are_refused() {
     let listen = |tls| Tcp::listen(TcpConfig { tls: Some(tls), ..TcpConfig::default() }).map(drop);
     let exposed = folder.key("exposed", '1');
     fs::set_permissions(folder.path("exposed"), Permissions::from_mode(0o640)).expect("it is ours");
-    assert!(matches!(listen(exposed), Err(ListenError::Tls(TlsError::Exposed { .. }))));
+    assert!(matches!(
+        listen(exposed),
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Exposed { .. })))
+    ));
     let empty = TlsConfig::ClusterKey { file: folder.path("empty") };
     write_secret(&folder.path("empty"), "no key\n");
-    assert!(matches!(listen(empty), Err(ListenError::Tls(TlsError::Malformed { .. }))));
+    assert!(matches!(
+        listen(empty),
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Malformed { .. })))
+    ));
     let absent = TlsConfig::ClusterKey { file: folder.path("absent") };
-    assert!(matches!(listen(absent), Err(ListenError::Tls(TlsError::Unreadable { .. }))));
+    assert!(matches!(
+        listen(absent),
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Unreadable { .. })))
+    ));
 }
 
 #[test]

@@ -89,6 +89,9 @@ pub enum Command {
     Completions(Completions),
     /// Writes the manual of this program: pages for `man`
     Manual(Manual),
+    /// Makes the key of a cluster, or says which keys a file holds
+    #[command(subcommand)]
+    Key(Key),
     /// Finds the settings of a program that cannot be told apart from the best
     Tune(Tune),
 }
@@ -158,6 +161,21 @@ pub struct Registry {
     /// Writes one JSON object to a file, or to standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+/// `farcall key`.
+#[derive(Debug, Subcommand)]
+pub enum Key {
+    /// Makes a file with a new key, which only this user can read
+    Generate {
+        /// The file; there must be none yet
+        file: PathBuf,
+    },
+    /// Says what the keys of a file are called; the keys themselves are not shown
+    Show {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// `farcall stat`.

@@ -89,6 +89,7 @@ fn run() -> Result<(), Failure> {
             }
         }
         Command::Kv(kv) => commands::kv::run(&kv),
+        Command::Key(key) => commands::key::run(&key),
         Command::Registry(registry) => commands::registry::run(&registry),
         Command::Completions(completions) => commands::completions::run(&completions),
         Command::Manual(manual) => commands::manual::run(&manual),

@@ -128,11 +128,15 @@ parameters! {
     }
     "TLS for `tcp+tls`: a cluster key, or certificates. Changed files hold for new connections."
     tls: TlsSettings {
-        cluster_key: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the key that all processes of the cluster share: 64 hexadecimal digits, which its owner alone may read. auto takes none: certificates are used then.";
+        cluster_key: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the key that all processes of the cluster share: for this transport alone. auto takes that of security.key_file; without it certificates are used.";
         cert: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the certificate of this process, in PEM, and those between it and the authority.";
         key: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the private key of that certificate, in PEM, which its owner alone may read.";
         ca: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the authorities, in PEM, whose certificates are believed.";
         check_address: bool = "true", Domain::boolean(), Endpoint, "Whether the certificate of one that is connected to must name the IP address where it is; false takes any certificate of tls.ca.";
+    }
+    "Keys for packets of `basic` and `homa`, and for `tcp+tls`."
+    security: SecuritySettings {
+        key_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the keys that all processes of the cluster share, one a line, which its owner alone may read; farcall key generate makes one. With it nothing is sent or taken that is not sealed, and transports that cannot seal are refused; auto takes none.";
     }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
     verbs: VerbsSettings {

@@ -20,6 +20,7 @@ use farcall_transport::{
 
 use super::TransportKind;
 use super::config::{basic_config, fault_config, homa_config, homa_rules, lane_delay_config, ring_config};
+use super::security;
 use crate::bootstrap::random;
 use crate::life::Watch;
 use crate::parameters::Settings;
@@ -102,8 +103,16 @@ fn warn_of_strangers(kind: TransportKind) {
 }
 
 impl Builder<'_> {
+    /// From which the keys of sessions are drawn, apart from what is shown of the other numbers.
+    fn entropy_of_keys(&self) -> Entropy {
+        let mut seed = self.seed;
+        seed[31] ^= 0x80;
+        Entropy::from_seed(seed)
+    }
+
     /// Builds the transport of this kind.
     pub fn build(&self, kind: TransportKind) -> Built {
+        security::check(kind, self.settings)?;
         match (&kind.row().build, &self.site) {
             (Build::OfSeveral, _) => self.several(kind),
             (Build::OnMachine(build), Site::Machine(local)) => {
@@ -193,6 +202,10 @@ impl Builder<'_> {
         let config = &PacketConfig { ranks: self.ranks, numbers: self.numbers, ..*config };
         let counters = CounterFile::process();
         let made = PacketTransport::new(driver, policy, identity, entropy, config, counters, label)?;
+        let made = match security::keys(self.settings, &self.site)? {
+            Some(keys) => made.sealed_by(keys, self.entropy_of_keys()),
+            None => made,
+        };
         Ok(match self.watch() {
             Some(watch) => Box::new(made.watched_by(watch, self.settings.endpoint.poll_timeout)),
             None => Box::new(made),

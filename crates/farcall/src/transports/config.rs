@@ -253,7 +253,11 @@ pub fn tcp_config(settings: &Settings, local: IpAddr, endpoint: u32) -> TcpConfi
 /// How connections are secured, as far as the settings say it.
 pub fn tls_config(settings: &Settings) -> Result<TlsConfig, NoIdentity> {
     let tls = &settings.tls;
-    match (&tls.cluster_key, &tls.cert, &tls.key, &tls.ca) {
+    let cluster_key = match (&tls.cert, &tls.key, &tls.ca) {
+        (None, None, None) => tls.cluster_key.as_ref().or(settings.security.key_file.as_ref()),
+        _ => tls.cluster_key.as_ref(),
+    };
+    match (cluster_key, &tls.cert, &tls.key, &tls.ca) {
         (Some(key), None, None, None) => Ok(TlsConfig::ClusterKey { file: key.as_str().into() }),
         (None, Some(cert), Some(key), Some(ca)) => Ok(TlsConfig::Certificates {
             certificate: cert.as_str().into(),
@@ -267,7 +271,7 @@ pub fn tls_config(settings: &Settings) -> Result<TlsConfig, NoIdentity> {
 
 /// Neither a key nor certificates were given, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("set either tls.cluster_key, or tls.cert, tls.key and tls.ca")]
+#[error("set either security.key_file, or tls.cert, tls.key and tls.ca")]
 pub struct NoIdentity;
 
 /// As for `basic_config`.

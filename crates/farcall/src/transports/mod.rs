@@ -2,6 +2,7 @@
 
 mod build;
 mod config;
+mod security;
 mod table;
 mod ways;
 
@@ -14,6 +15,7 @@ use farcall_base::Address;
 pub(crate) use build::{Builder, Site};
 pub use config::host_access;
 pub use farcall_transport::Presence;
+pub use security::{create_key_file, names_of_keys};
 
 use crate::parameters::Settings;
 use crate::parameters::quantity::show_size;

@@ -20,13 +20,21 @@ mod cluster;
 mod handshake;
 mod phases;
 mod secret;
+mod stream;
 mod window;
 
 pub(crate) use cluster::{CODE_BYTES, KeyId, RESET_CODE_BYTES, StatelessKey};
 pub use cluster::{KEYS_MAX, Keyring};
 pub(crate) use handshake::{Acceptor, CLEAR_BYTES, HELLO_BYTES, OFFER_BYTES, Opener, REPLY_BYTES};
 pub(crate) use phases::{SessionKeys, Unsealed};
+pub use stream::{SEALED_BYTES, StreamOpener, StreamOpening, StreamSealing, accept_stream};
 pub use window::WINDOW_PACKETS;
 
 /// How much longer a packet is by being sealed.
 pub const TAG_BYTES: usize = 16;
+
+/// Reads `bytes` as what an attacker without a key does to sessions with keys.
+#[doc(hidden)]
+pub fn fuzz_keyed(bytes: &[u8]) {
+    crate::session::fuzz_keyed(bytes);
+}

@@ -11,13 +11,14 @@ use zeroize::Zeroizing;
 
 use super::TAG_BYTES;
 use super::secret::{Secret, derive};
+use super::stream::{StreamOpening, StreamSealing};
 use super::window::Window;
 use crate::wire::HEADER_BYTES;
 
 /// Packets for each key. AES-GCM is safe for twice as many of the longest packets (RFC 9001, 6.6: 2²³).
 pub(super) const PHASE_PACKETS: u64 = 1 << 22;
 
-/// What sealing and opening add to the ways of a packet.
+/// The lower half of a packet's number.
 const NUMBER_BYTES: usize = 4;
 
 /// The keys of one phase and direction.
@@ -46,7 +47,7 @@ impl Phase {
 }
 
 /// Seals the packets of one direction.
-struct Sealing {
+pub(super) struct Sealing {
     present: Phase,
     next: Secret,
     /// Of the next packet.
@@ -64,7 +65,7 @@ impl Sealing {
 
     /// Seals a packet in place: a header, whose first four bytes are written here, and a body.
     #[inline]
-    fn seal(&mut self, packet: &mut Vec<u8>) {
+    pub(super) fn seal(&mut self, packet: &mut Vec<u8>) {
         if self.number == self.ends_at {
             self.change();
         }
@@ -93,7 +94,7 @@ pub(crate) enum Unsealed {
 }
 
 /// Opens those of the other one.
-struct Opening {
+pub(super) struct Opening {
     before: Option<Phase>,
     present: Phase,
     next: Phase,
@@ -115,7 +116,7 @@ impl Opening {
     /// Opens a packet in place. It is as it was sealed, tag and number apart, when this succeeds, and of no
     /// use otherwise.
     #[inline]
-    fn open(&mut self, packet: &mut Vec<u8>) -> Result<(), Unsealed> {
+    pub(super) fn open(&mut self, packet: &mut Vec<u8>) -> Result<(), Unsealed> {
         let Some(end) = packet.len().checked_sub(TAG_BYTES).filter(|end| *end >= HEADER_BYTES) else {
             return Err(Unsealed::Forged);
         };
@@ -141,6 +142,11 @@ impl Opening {
             self.change();
         }
         Ok(())
+    }
+
+    /// The number that comes next if nothing is lost.
+    pub(super) fn next(&self) -> u64 {
+        self.window.next()
     }
 
     /// A packet of the next phase has come, which becomes the present one.
@@ -178,6 +184,11 @@ impl SessionKeys {
     /// From one secret for each direction.
     pub(super) fn new(sealing: &Secret, opening: &Secret, phase_packets: u64) -> Self {
         Self { sealing: Sealing::new(sealing, phase_packets), opening: Opening::new(opening, phase_packets) }
+    }
+
+    /// Each direction by itself, for a connection.
+    pub(super) fn split(self) -> (StreamSealing, StreamOpening) {
+        (StreamSealing(self.sealing), StreamOpening(self.opening))
     }
 
     /// Seals a packet in place: a header and a body. It is [`TAG_BYTES`] longer then.

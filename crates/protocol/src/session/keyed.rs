@@ -9,15 +9,15 @@
 //! A refusal without a code may be forged by whoever sees the OPEN. It therefore ends nothing: the opener
 //! remembers it as a likely reason, and goes on until its time is over.
 
-use farcall_base::{Entropy, Instant};
+use farcall_base::{Entropy, Instant, NO_RANK};
 
 use crate::keys::{
     Acceptor, CODE_BYTES, Keyring, Opener, REPLY_BYTES, RESET_CODE_BYTES, SessionKeys, TAG_BYTES, Unsealed,
 };
 use crate::wire::{
     Cookie, HEADER_BYTES, Head, Header, KEYED_VERSION, KeyedOpen, OfferPacket, Opcode, Protocol,
-    RefuseReason, SessionPacket, WireSession, offer_bytes, parse_keyed_accept, parse_opened, put_coded,
-    put_keyed_accept, put_keyed_open, split_coded,
+    RefuseReason, SessionPacket, WireSession, life_code, offer_bytes, parse_keyed_accept, parse_opened,
+    put_coded, put_keyed_accept, put_keyed_open, split_coded, with_identity,
 };
 
 use super::hosts::Host;
@@ -179,7 +179,7 @@ impl Sessions {
     /// Puts a packet that belongs to no session here into `head`, with a code if there are keys.
     pub(super) fn put_outside(&self, session: WireSession, packet: SessionPacket, head: &mut Head) {
         match &self.keys {
-            Some(keys) => put_coded(&packet, session, keys.ring.own(), head),
+            Some(keys) => put_coded(&packet, session, keys.ring.own(), &self.identity, head),
             None => packet.put(session, head),
         }
     }
@@ -232,8 +232,11 @@ impl Sessions {
             Opcode::Open => self.on_keyed_open(from, host, header, packet, now),
             Opcode::Accept => self.on_keyed_accept(from, header, packet, now),
             Opcode::Refuse => self.on_keyed_refuse(from, header, packet),
-            Opcode::Retry => self.on_coded::<CODE_BYTES>(from, host, header, packet, now),
-            Opcode::Reset => self.on_coded::<RESET_CODE_BYTES>(from, host, header, packet, now),
+            Opcode::Retry => match self.said_with_code(packet) {
+                Some(said) => self.on_checked(from, host, header, said, now),
+                None => self.counters.forged += 1,
+            },
+            Opcode::Reset => self.on_keyed_reset(from, header, packet),
             _ => self.on_checked(from, host, header, packet, now),
         }
     }
@@ -246,25 +249,39 @@ impl Sessions {
         }
     }
 
-    /// A packet that counts only with the code of a cluster key.
-    fn on_coded<const N: usize>(
-        &mut self,
-        from: PeerAddress,
-        host: Host,
-        header: &Header,
-        packet: &[u8],
-        now: Instant,
-    ) {
-        match self.said_with_code::<N>(packet) {
-            Some(said) => self.on_checked(from, host, header, said, now),
-            None => self.counters.forged += 1,
-        }
+    /// What a REFUSE or RETRY says that carries the code of a cluster key.
+    fn said_with_code<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let keys = self.keys.as_ref()?;
+        let (said, covered, code) = split_coded::<CODE_BYTES>(packet)?;
+        keys.ring.vouches(covered, code).then_some(said)
     }
 
-    fn said_with_code<'a, const N: usize>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        let keys = self.keys.as_ref()?;
-        let (said, covered, code) = split_coded::<N>(packet)?;
-        keys.ring.vouches(covered, code).then_some(said)
+    /// A RESET counts when the session's very peer says it. Any other process of the cluster does not know the
+    /// session either, and says so to whoever asks.
+    fn on_keyed_reset(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
+        let Some((said, covered, code)) = split_coded::<RESET_CODE_BYTES>(packet) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let parsed = SessionPacket::parse(header, said);
+        let Ok(SessionPacket::Reset { life_code: told }) = parsed else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some(index) = self.with_remote(header.session).find(|index| self.is_from_peer(*index, from))
+        else {
+            self.counters.unknown_sessions += 1;
+            return;
+        };
+        let peer = self.slots[usize::from(index)].link.peer;
+        let vouched = |keys: &Keys| keys.ring.vouches(&with_identity(covered, &peer), code);
+        // Without a rank nothing tells a later life of the peer from other processes: silence does.
+        let is_of_peer = peer.rank != NO_RANK || life_code(peer.incarnation, header.session) == told;
+        if is_of_peer && self.keys.as_deref().is_some_and(vouched) {
+            self.on_reset(from, header.session, told);
+        } else {
+            self.counters.forged += 1;
+        }
     }
 
     fn on_keyed_open(&mut self, from: PeerAddress, host: Host, header: &Header, packet: &[u8], now: Instant) {
@@ -331,7 +348,7 @@ impl Sessions {
 
     /// With a code it is as without keys; without one it is no more than a hint.
     fn on_keyed_refuse(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
-        let coded = self.said_with_code::<CODE_BYTES>(packet);
+        let coded = self.said_with_code(packet);
         let said = coded.unwrap_or(packet);
         let Ok(SessionPacket::Refuse(reason)) = SessionPacket::parse(header, said) else {
             self.counters.malformed += 1;

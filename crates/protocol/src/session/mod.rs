@@ -24,10 +24,11 @@
 //!
 //! Nothing but RESET, CLOSE and REFUSE ends a session from outside. Each must name a number of 48 bits and
 //! come from the session's address, and CLOSE must name the incarnation. So who cannot read what the two
-//! sides send cannot end it. Nothing is encrypted: who can read can do all of it.
+//! sides send cannot end it. Without keys ([`crate::keys`]) nothing is encrypted: who can read can do all of it.
 
 mod config;
 mod cookies;
+mod fuzz_keyed;
 mod handshake;
 mod hosts;
 mod keyed;
@@ -47,6 +48,7 @@ use farcall_base::{Entropy, Identity, Instant};
 
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use cookies::Cookies;
+pub(crate) use fuzz_keyed::fuzz_keyed;
 use hosts::Hosts;
 use keyed::Keys;
 pub use keyed::Opened;

@@ -160,7 +160,7 @@ impl Sessions {
 
     /// The peer does not know the session that it once numbered `session`. The same life of it must have
     /// closed it.
-    fn on_reset(&mut self, from: PeerAddress, session: WireSession, code: u64) {
+    pub(super) fn on_reset(&mut self, from: PeerAddress, session: WireSession, code: u64) {
         let Some(index) = self.with_remote(session).find(|index| self.is_from_peer(*index, from)) else {
             self.counters.unknown_sessions += 1;
             return;

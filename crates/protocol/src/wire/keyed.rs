@@ -4,6 +4,8 @@
 //! in clear without keys. REFUSE, RETRY and RESET end with a code. All others are sealed as a whole, so that
 //! nothing is left to do here.
 
+use farcall_base::Identity;
+
 use crate::keys::{
     CLEAR_BYTES, CODE_BYTES, HELLO_BYTES, KeyId, OFFER_BYTES, REPLY_BYTES, RESET_CODE_BYTES, StatelessKey,
 };
@@ -119,16 +121,28 @@ fn start(opcode: Opcode, session: WireSession, head: &mut Head) {
     head.start(&Header { opcode, flags: Flags::CHECKSUM, session, call: CallKey::NONE });
 }
 
-/// Writes a packet of no session, with a code under a cluster key behind it.
-pub(crate) fn put_coded(packet: &SessionPacket, session: WireSession, key: &StatelessKey, head: &mut Head) {
+/// Writes a packet of no session, with a code under a cluster key behind it. That of a RESET also covers who
+/// says it.
+pub(crate) fn put_coded(
+    packet: &SessionPacket,
+    session: WireSession,
+    key: &StatelessKey,
+    sender: &Identity,
+    head: &mut Head,
+) {
     packet.put(session, head);
     let covered = &head.as_bytes()[super::header::CHECKSUM_BYTES..];
     if let SessionPacket::Reset { .. } = packet {
-        head.put(key.code::<RESET_CODE_BYTES>(covered));
+        head.put(key.code::<RESET_CODE_BYTES>(&with_identity(covered, sender)));
     } else {
         head.put(key.code::<CODE_BYTES>(covered));
     }
     head.seal(&[]);
+}
+
+/// What the code of a RESET covers: the packet, and which endpoint of which rank says it.
+pub(crate) fn with_identity(covered: &[u8], sender: &Identity) -> Vec<u8> {
+    [covered, &sender.rank.to_le_bytes(), &sender.endpoint.to_le_bytes()].concat()
 }
 
 /// What such a packet says, and its code; `vouches` has to say whether it is one.

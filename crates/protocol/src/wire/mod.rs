@@ -11,7 +11,7 @@ mod message;
 mod session;
 mod tagged;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use buffer::{HEAD_BYTES_MAX, Head};
 pub use cutoffs::{CUTOFFS_VERSION_MAX, Cutoffs, PRIORITIES_MAX};
@@ -20,7 +20,7 @@ pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, Wir
 pub use keyed::KEYED_VERSION;
 pub(crate) use keyed::{
     KeyedOpen, offer_bytes, parse_keyed_accept, parse_opened, put_coded, put_keyed_accept, put_keyed_open,
-    split_coded,
+    split_coded, with_identity,
 };
 pub use message::{
     CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,

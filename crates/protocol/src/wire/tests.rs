@@ -13,7 +13,7 @@ const BASIC_DOC: &str = include_str!("../../../../docs/protocol/basic.md");
 
 const SESSION: WireSession = WireSession(0x1122_3344_5566_0007);
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -113,7 +113,7 @@ fn homa_packets() -> Vec<(&'static str, Flags, &'static [u8], Put)> {
 }
 
 /// The lines `name: bytes` of all blocks of golden packets in a document.
-fn documented(document: &str) -> BTreeMap<String, String> {
+pub(crate) fn documented(document: &str) -> BTreeMap<String, String> {
     let blocks = document.split("```golden\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.split_once(": "));
     lines.map(|(name, bytes)| (name.trim().to_owned(), bytes.trim().to_owned())).collect()

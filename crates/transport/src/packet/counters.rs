@@ -39,6 +39,9 @@ farcall_driver::declare_counters! {
         half_open_replaced: "sessions" => "Made room for younger ones before they were confirmed",
         refused_full: "sessions" => "Refused for want of room",
         refused_host: "sessions" => "Refused because their host has as many as one may have",
+        refused_key: "sessions" => "Refused because their opener has no cluster key, or another one",
+        forged: "packets" => "Dropped: not sealed with the keys of their session, or without a code of the cluster",
+        replayed: "packets" => "Dropped: came before, or too late to tell",
         retries_sent: "packets" => "Asked openers to prove their addresses",
         from_elsewhere: "packets" => "Dropped: not from where their session is",
         moved: "sessions" => "Went on at another address of the peer",
@@ -82,6 +85,9 @@ impl PacketCounters {
         self.half_open_replaced.set(sessions.half_open_replaced);
         self.refused_full.set(sessions.refused_full);
         self.refused_host.set(sessions.refused_host);
+        self.refused_key.set(sessions.refused_key);
+        self.forged.set(sessions.forged);
+        self.replayed.set(sessions.replayed);
         self.retries_sent.set(sessions.retries_sent);
         self.from_elsewhere.set(sessions.from_elsewhere);
         self.moved.set(sessions.moved);

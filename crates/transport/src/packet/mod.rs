@@ -9,6 +9,7 @@
 
 mod config;
 mod counters;
+mod keys;
 mod mailbox;
 mod messages;
 mod outbound;
@@ -27,6 +28,7 @@ use farcall_protocol::wire::Offer;
 
 pub use config::PacketConfig;
 pub use counters::PacketCounters;
+pub use keys::KeySource;
 use mailbox::Mailbox;
 use outbound::{Lent, to_protocol};
 use transmit::Transmitter;
@@ -50,6 +52,10 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     tracer: CallTracer,
     transmitter: Transmitter,
     watching: Watching,
+    /// Where cluster keys come from, if sessions have keys.
+    keys: Option<Box<dyn KeySource>>,
+    /// Where sealed packets are opened; empty while a handler reads one.
+    room: Vec<u8>,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
     /// How many polls in a row received something, so that more packets may lie behind that.
@@ -84,6 +90,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
             watching: Watching::default(),
+            keys: None,
+            room: Vec::new(),
             burst,
             busy_polls: 0,
             uncounted_polls: 0,
@@ -97,6 +105,15 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     pub fn watched_by(mut self, watch: Box<dyn LifeWatch>, poll_timeout: Option<Duration>) -> Self {
         self.calls.sessions_mut().set_life(watch.port(), poll_timeout);
         self.watching = Watching::by(watch);
+        self
+    }
+
+    /// Has all sessions agree on keys by cluster keys of `source`. What peers must not foretell comes from
+    /// `entropy`.
+    #[must_use]
+    pub fn sealed_by(mut self, mut source: Box<dyn KeySource>, entropy: Entropy) -> Self {
+        self.calls.sessions_mut().set_keys(source.keys(), entropy);
+        self.keys = Some(source);
         self
     }
 
@@ -219,6 +236,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
 
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
         let to = self.driver.resolve(to)?;
+        self.renew_keys();
         let connected = self.calls.connect(PeerAddress(to.0), now);
         if connected.is_err() {
             self.forget_unless_used(to);

@@ -3,7 +3,7 @@
 use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
-use farcall_protocol::session::{self, EndReason, PeerAddress, SessionEvent};
+use farcall_protocol::session::{self, EndReason, Opened, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Opcode};
 
 use super::PacketTransport;
@@ -40,12 +40,31 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Takes a packet in and hands to the sink what it completes.
     #[inline]
     pub(super) fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
+        if self.keys.is_some() {
+            return self.take_in_sealed(from, packet, now, sink);
+        }
+        let mut unused = Vec::new();
+        if let Some(packet) = self.calls.sessions_mut().open(from, packet, &mut unused, now) {
+            self.take_in_opened(from, packet, now, sink);
+        }
+    }
+
+    /// Takes an opened packet in.
+    #[inline]
+    pub(super) fn take_in_opened(
+        &mut self,
+        from: PeerAddress,
+        packet: Opened<'_>,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) {
         let driver = &self.driver;
         let host = || driver.host_of(Destination(from.0));
         let delivery = self.calls.handle_from(from, host, packet, now);
         if delivery.is_none() && self.calls.sessions().wants_transmit() {
             self.answer_at_once(now);
         }
+        let packet = packet.bytes();
         self.report_sessions(sink);
         match delivery {
             None => {}
@@ -91,7 +110,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 
     /// Sends what sessions have to say before a handler that takes long: a peer must know where this process
     /// answers meanwhile.
-    fn answer_at_once(&mut self, now: Instant) {
+    pub(super) fn answer_at_once(&mut self, now: Instant) {
         self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
     }
 

@@ -12,9 +12,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{TlsError, unusable};
 
-/// The bytes of a cluster key.
-pub const CLUSTER_KEY_BYTES: usize = 32;
-
 /// The permissions by which others than the owner read or write a file.
 const OTHERS: u32 = 0o077;
 
@@ -88,36 +85,4 @@ pub fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
         roots.add(certificate).map_err(unusable)?;
     }
     Ok(roots)
-}
-
-/// The key of a cluster.
-pub fn read_cluster_key(path: &Path) -> Result<[u8; CLUSTER_KEY_BYTES], TlsError> {
-    let bytes = read_secret(path)?;
-    parse_cluster_key(bytes.trim_ascii()).ok_or_else(|| malformed(path, "key of 64 hexadecimal digits"))
-}
-
-fn parse_cluster_key(digits: &[u8]) -> Option<[u8; CLUSTER_KEY_BYTES]> {
-    let mut key = [0; CLUSTER_KEY_BYTES];
-    if digits.len() != 2 * key.len() {
-        return None;
-    }
-    for (byte, digits) in key.iter_mut().zip(digits.chunks(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16);
-        *byte = (digit(digits[0])? << 4 | digit(digits[1])?) as u8;
-    }
-    Some(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_key_is_64_hexadecimal_digits() {
-        let key = parse_cluster_key(&b"0fA1".repeat(16)).expect("it is a key");
-        assert_eq!(key[..4], [0x0f, 0xa1, 0x0f, 0xa1]);
-        for wrong in [&b"0f"[..], &b"0g".repeat(32), &b"0f".repeat(33), b""] {
-            assert_eq!(parse_cluster_key(wrong), None);
-        }
-    }
 }

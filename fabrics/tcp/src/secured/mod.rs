@@ -24,7 +24,8 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
-use files::{Stamp, read_certificates, read_cluster_key, read_key, read_roots, stamps};
+use farcall_driver::{KeyFile, KeyFileError};
+use files::{Stamp, read_certificates, read_key, read_roots, stamps};
 use pinned::{ClusterIdentity, WithoutNames};
 pub use session::{Came, Session, SessionFault};
 
@@ -50,7 +51,7 @@ pub enum TlsConfig {
     },
     /// By a key that all processes of the cluster have.
     ClusterKey {
-        /// 64 hexadecimal digits; others may not read the file.
+        /// The file of keys: see [`KeyFile`]. The first is shown, and any of them believed.
         file: PathBuf,
     },
 }
@@ -80,6 +81,9 @@ pub enum TlsError {
         /// What it should hold.
         wanted: &'static str,
     },
+    /// The cluster key cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// What was read does not fit together.
     #[error("the certificate, key or authority cannot be used: {reason}")]
     Unusable {
@@ -165,8 +169,7 @@ impl Loaded {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let parts = match config {
             TlsConfig::ClusterKey { file } => {
-                let identity = ClusterIdentity::derive(&read_cluster_key(file)?, &provider)?;
-                identity.parts()
+                ClusterIdentity::derive(KeyFile::open(file)?.keys(), &provider)?.parts()
             }
             TlsConfig::Certificates { .. } => Parts::of_certificates(config, &provider)?,
         };

@@ -16,7 +16,8 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, SignatureScheme,
 };
 
-use super::files::CLUSTER_KEY_BYTES;
+use farcall_base::ClusterKey;
+
 use super::{Parts, TlsError, unusable};
 
 /// What is derived from a cluster key for this use, and for no other.
@@ -25,26 +26,34 @@ const CONTEXT: &[u8] = b"farcall tcp+tls identity 1";
 /// In front of the 32 bytes of an Ed25519 private key, in its DER of PKCS 8 (RFC 8410).
 const PKCS8_FRONT: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// The identity of everybody in a cluster.
+/// The identity of everybody in a cluster, and those that it had or will have.
 #[derive(Debug)]
 pub struct ClusterIdentity {
     shown: Arc<CertifiedKey>,
+    /// The public keys that are believed; the one that is shown is the first.
+    believed: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+/// The identity that follows from a cluster key.
+fn identity_of(key: &ClusterKey, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let mac_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.expose());
+    let seed = ring::hmac::sign(&mac_key, CONTEXT);
+    let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from([PKCS8_FRONT, seed.as_ref()].concat()));
+    let signer = provider.key_provider.load_private_key(private).map_err(unusable)?;
+    let public = signer.public_key().ok_or_else(|| unusable("no public key"))?;
+    let public = CertificateDer::from(public.as_ref().to_vec());
+    Ok(CertifiedKey::new(vec![public], signer))
+}
+
 impl ClusterIdentity {
-    /// Derives it.
-    pub fn derive(key: &[u8; CLUSTER_KEY_BYTES], provider: &CryptoProvider) -> Result<Self, TlsError> {
-        let mac_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
-        let seed = ring::hmac::sign(&mac_key, CONTEXT);
-        let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from([PKCS8_FRONT, seed.as_ref()].concat()));
-        let signer = provider.key_provider.load_private_key(private).map_err(unusable)?;
-        let public = signer.public_key().ok_or_else(|| unusable("no public key"))?;
-        let public = CertificateDer::from(public.as_ref().to_vec());
-        Ok(Self {
-            shown: Arc::new(CertifiedKey::new(vec![public], signer)),
-            algorithms: provider.signature_verification_algorithms,
-        })
+    /// Derives it from the keys of a cluster, of which there is at least one.
+    pub fn derive(keys: &[ClusterKey], provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let identities: Result<Vec<_>, _> = keys.iter().map(|key| identity_of(key, provider)).collect();
+        let identities = identities?;
+        let believed = identities.iter().map(|identity| identity.cert[0].clone()).collect();
+        let shown = identities.into_iter().next().ok_or_else(|| unusable("no cluster key"))?;
+        Ok(Self { shown: Arc::new(shown), believed, algorithms: provider.signature_verification_algorithms })
     }
 
     /// What both sides show, and believe.
@@ -60,7 +69,7 @@ impl ClusterIdentity {
 
     /// A public key is no secret: how long the comparison takes tells nothing.
     fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
-        if shown.as_ref() == self.shown.cert[0].as_ref() {
+        if self.believed.iter().any(|believed| believed.as_ref() == shown.as_ref()) {
             return Ok(());
         }
         Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod info;
+pub mod key;
 pub mod kv;
 pub mod manual;
 pub mod msgrate;

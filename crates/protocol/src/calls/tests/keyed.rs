@@ -185,6 +185,27 @@ fn nobody_without_the_key_ends_a_session<P: Tested>() {
     assert!(ends(&world, 0).is_empty() && ends(&world, 1).is_empty());
 }
 
+/// The attacker asks another process of the cluster, which rightly says that it does not know the session.
+fn no_other_process_of_the_cluster_can_be_made_to_end_a_session<P: Tested>() {
+    let mut world = world::<P>(&[&[1], &[1], &[1]], 17);
+    let (session, _) = world.connected(0, 1);
+    call(&mut world, session, 1, 100, 100);
+    world.recording = Some(Vec::new());
+    let mut head = Head::new();
+    let remote = world.nodes[0].calls.link(session).expect("it is up").remote;
+    SessionPacket::Ping { number: 7, life: None }.put(remote, &mut head);
+    // As if from node 0, whose session it is.
+    world.cut.insert((2, 0));
+    world.inject(0, 2, &[head.as_bytes(), &[0; 16]].concat());
+    world.run_for(Duration::from_micros(50));
+    let resets = sent(&world, 2, Opcode::Reset);
+    assert_eq!(resets.len(), 1);
+    world.inject(1, 0, &resets[0]);
+    world.run_for(Duration::from_micros(50));
+    assert!(ends(&world, 0).is_empty() && counters(&world, 0).forged == 1);
+    call(&mut world, session, 2, 100, 100);
+}
+
 fn a_session_that_is_closed_or_whose_peer_was_restarted_ends_at_once<P: Tested>() {
     let mut world = world::<P>(&[&[1], &[1]], 7);
     let (session, _) = world.connected(0, 1);
@@ -349,6 +370,7 @@ for_every_protocol!(
     a_packet_that_comes_again_does_nothing,
     whatever_bit_is_flipped_a_packet_counts_for_nothing,
     nobody_without_the_key_ends_a_session,
+    no_other_process_of_the_cluster_can_be_made_to_end_a_session,
     a_session_that_is_closed_or_whose_peer_was_restarted_ends_at_once,
     each_side_is_told_when_the_other_has_no_key_or_another_one,
     a_forged_refusal_of_an_open_does_not_end_it,

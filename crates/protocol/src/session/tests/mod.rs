@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+mod golden_keys;
 mod strangers;
 
 use super::config::{PEER_TIMEOUT_MIN, agree};

@@ -1,0 +1,4 @@
+//! `keyed` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::keyed(bytes));
