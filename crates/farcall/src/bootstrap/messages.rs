@@ -438,6 +438,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
         Refusal::NoWorld => out.push(5),
         Refusal::Full => out.push(6),
         Refusal::Impostor => out.push(7),
+        Refusal::Key => out.push(8),
     }
 }
 
@@ -455,6 +456,7 @@ fn take_refusal(fields: &mut Reader<'_>) -> Result<Refusal, Malformed> {
         5 => Ok(Refusal::NoWorld),
         6 => Ok(Refusal::Full),
         7 => Ok(Refusal::Impostor),
+        8 => Ok(Refusal::Key),
         _ => Err(Malformed("an unknown refusal")),
     }
 }

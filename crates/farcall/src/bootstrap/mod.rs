@@ -11,6 +11,7 @@ mod fields;
 mod foreign;
 mod hosts;
 mod incarnation;
+mod keys;
 mod launch;
 mod limits;
 mod listing;
@@ -31,6 +32,7 @@ pub use directory::{
 pub use hosts::{HostList, HostPort};
 pub(crate) use incarnation::machine_number;
 pub use incarnation::{random, random_incarnation};
+pub use keys::KEY_FILE_VARIABLE;
 pub use launch::{Launch, LaunchError};
 pub use limits::{
     BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, LEASE_MAX, LEASE_MIN, MEMBERS_MAX,

@@ -58,6 +58,9 @@ pub enum Refusal {
     /// The process says that it is another one, and cannot show it.
     #[error("another process has this incarnation; draw one at random")]
     Impostor,
+    /// The registry has a cluster key, and the process none, or another one.
+    #[error("the registry has a cluster key: set FARCALL_SECURITY_KEY_FILE to a copy of its file")]
+    Key,
 }
 
 impl Refusal {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use farcall_driver::KeyFileError;
+
 use super::super::limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, NAME_BYTES_MAX, WAITS_MAX};
 use super::super::refusal::Refusal;
 
@@ -32,6 +34,9 @@ pub enum JoinError {
     /// The rendezvous does not want this process.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The cluster key that `FARCALL_SECURITY_KEY_FILE` names cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// The arguments do not describe a process of a cluster.
     #[error("rank {rank} of {size} with incarnation {incarnation} cannot be; see the bounds of each")]
     Identity {

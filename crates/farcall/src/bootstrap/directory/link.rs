@@ -2,10 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use farcall_driver::KeyFileError;
+use farcall_protocol::keys::{Keyring, SEALED_BYTES, StreamOpener, StreamOpening, StreamSealing};
 
 use super::super::fields::Malformed;
 use super::super::hosts::HostPort;
+use super::super::keys;
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
@@ -31,11 +36,38 @@ pub(super) enum LinkError {
     Refused(Refusal),
     /// Nor will one here: this machine does not even reach itself.
     NoLoopback,
+    /// Nor without the cluster key that the environment names.
+    Key(KeyFileError),
+}
+
+/// A connection, sealed with keys of its own where the cluster has a key.
+pub(super) struct Link {
+    stream: TcpStream,
+    keys: Option<Keys>,
+}
+
+/// Those that write and the one that reads have a side each.
+#[derive(Clone)]
+struct Keys {
+    sealing: Arc<Mutex<StreamSealing>>,
+    opening: Arc<Mutex<StreamOpening>>,
+}
+
+impl Link {
+    /// The same connection, for another thread.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { stream: self.stream.try_clone()?, keys: self.keys.clone() })
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
 }
 
 /// A connection that has just joined.
 pub(super) struct Opened {
-    pub(super) stream: TcpStream,
+    pub(super) link: Link,
     /// Whether other machines reach the registry.
     pub(super) beyond_machine: bool,
 }
@@ -51,8 +83,9 @@ pub(super) fn reach(address: &HostPort, join: &Join, within: Duration) -> Result
             Err(failure) => failure,
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || matches!(failure, LinkError::NoLoopback) {
+        if left.is_zero() || matches!(failure, LinkError::NoLoopback | LinkError::Key(_)) {
             return Err(match failure {
+                LinkError::Key(error) => JoinError::Key(error),
                 LinkError::Refused(refusal) => JoinError::Refused(refusal),
                 LinkError::NoLoopback => JoinError::NoLoopback { address: address.to_string() },
                 LinkError::Unreachable(reason) => {
@@ -85,30 +118,84 @@ fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<Opened, L
         io::ErrorKind::NetworkUnreachable if address.ip().is_loopback() => LinkError::NoLoopback,
         _ => unreachable(error),
     })?;
-    match greet(&stream, join, deadline).map_err(unreachable)? {
-        Answer::Welcome { beyond_machine } => Ok(Opened { stream, beyond_machine }),
+    let ring = keys::ring_of_environment().map_err(LinkError::Key)?;
+    prepare(&stream).map_err(unreachable)?;
+    let link = match ring {
+        Some(ring) => agree(stream, &ring, deadline)?,
+        None => Link { stream, keys: None },
+    };
+    match greet(&link, join, deadline).map_err(unreachable)? {
+        Answer::Welcome { beyond_machine } => Ok(Opened { link, beyond_machine }),
         Answer::Refused(refusal) => Err(LinkError::Refused(refusal)),
         _ => Err(LinkError::Unreachable(NOT_A_RENDEZVOUS.to_owned())),
     }
 }
 
 /// Sends one message. After an error the connection is of no more use.
-pub(super) fn send(mut stream: &TcpStream, ask: &Ask) -> io::Result<()> {
-    stream.write_all(&ask.to_frame())
+pub(super) fn send(link: &Link, ask: &Ask) -> io::Result<()> {
+    let frame = ask.to_frame();
+    match &link.keys {
+        None => (&link.stream).write_all(&frame),
+        // Frames leave in the order in which they were sealed.
+        Some(keys) => {
+            let mut sealing = keys.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+            send_frame(&link.stream, &sealing.seal(&frame[4..]))
+        }
+    }
+}
+
+fn send_frame(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(&[&(bytes.len() as u32).to_le_bytes(), bytes].concat())
 }
 
 /// Waits for the next message, for so long at most. After an error the connection is of no more use.
-pub(super) fn receive(stream: &TcpStream, within: Duration) -> io::Result<Answer> {
+pub(super) fn receive(link: &Link, within: Duration) -> io::Result<Answer> {
+    let frame = receive_frame(&link.stream, within)?;
+    let opened = match &link.keys {
+        None => frame,
+        Some(keys) => {
+            let mut opening = keys.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            opening.open(&frame).ok_or_else(invalid)?
+        }
+    };
+    Answer::decode(&opened).map_err(|Malformed(_)| invalid())
+}
+
+fn receive_frame(stream: &TcpStream, within: Duration) -> io::Result<Vec<u8>> {
     let mut stream = Until { stream, deadline: Instant::now() + within };
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > FRAME_BYTES_MAX {
+    if length > FRAME_BYTES_MAX + SEALED_BYTES {
         return Err(invalid());
     }
     let mut message = vec![0; length];
     stream.read_exact(&mut message)?;
-    Answer::decode(&message).map_err(|Malformed(_)| invalid())
+    Ok(message)
+}
+
+/// Agrees on keys with a registry that has the same cluster key.
+fn agree(stream: TcpStream, ring: &Keyring, deadline: Instant) -> Result<Link, LinkError> {
+    let opener = StreamOpener::new(ring, &mut keys::entropy());
+    let answered = send_frame(&stream, &opener.hello())
+        .and_then(|()| receive_frame(&stream, attempt_time(deadline)))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                LinkError::Unreachable(WITHOUT_KEY.to_owned())
+            }
+            _ => LinkError::Unreachable(describe(&error)),
+        })?;
+    match opener.finish(&answered) {
+        Some((sealing, opening)) => {
+            let keys =
+                Keys { sealing: Arc::new(Mutex::new(sealing)), opening: Arc::new(Mutex::new(opening)) };
+            Ok(Link { stream, keys: Some(keys) })
+        }
+        None => Err(match Answer::decode(&answered) {
+            Ok(Answer::Refused(refusal)) => LinkError::Refused(refusal),
+            _ => LinkError::Unreachable(NOT_A_RENDEZVOUS.to_owned()),
+        }),
+    }
 }
 
 /// A connection that is read until a point in time, however few bytes come at a time.
@@ -131,12 +218,18 @@ impl Read for Until<'_> {
 
 const NOT_A_RENDEZVOUS: &str = "what listens there is no rendezvous";
 
-fn greet(stream: &TcpStream, join: &Join, deadline: Instant) -> io::Result<Answer> {
+const WITHOUT_KEY: &str =
+    "what listens there has no cluster key and this process has one: give both the same security.key_file";
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     keep_alive(stream)?;
-    stream.set_write_timeout(Some(SEND_MAX))?;
-    send(stream, &Ask::Join(join.clone()))?;
-    receive(stream, attempt_time(deadline))
+    stream.set_write_timeout(Some(SEND_MAX))
+}
+
+fn greet(link: &Link, join: &Join, deadline: Instant) -> io::Result<Answer> {
+    send(link, &Ask::Join(join.clone()))?;
+    receive(link, attempt_time(deadline))
 }
 
 /// A time limit of zero would mean none to the system.

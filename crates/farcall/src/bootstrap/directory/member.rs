@@ -5,7 +5,7 @@
 //! for told again. A refusal is reported to the callers and does not end the attempts. What has been learnt
 //! once stays known while the registry is away.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
 use super::backoff::Backoff;
 use super::error::MissingRanks;
-use super::link::{self, LinkError, Opened};
+use super::link::{self, Link, LinkError, Opened};
 use super::state::{State, WaitError, Watch};
 
 /// How often a lease is renewed within its time.
@@ -91,14 +91,14 @@ impl Drop for Watching {
 impl Member {
     /// Goes on with a connection that has just joined; without one it is made in the background.
     pub(super) fn new(registry: HostPort, opened: Option<Opened>, join: Join) -> std::io::Result<Self> {
-        let (local, reading, stream) = match opened {
+        let (local, reading, link) = match opened {
             None => (None, None, None),
-            Some(Opened { stream, beyond_machine }) => {
-                let local = Local { address: stream.local_addr()?, beyond_machine };
-                (Some(local), Some(stream.try_clone()?), Some(stream))
+            Some(Opened { link, beyond_machine }) => {
+                let local = Local { address: link.socket().local_addr()?, beyond_machine };
+                (Some(local), Some(link.try_clone()?), Some(link))
             }
         };
-        let state = Mutex::new(State::new(stream));
+        let state = Mutex::new(State::new(link));
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared { registry, join, state, changed: Condvar::new(), waker });
         let theirs = Arc::clone(&shared);
@@ -330,12 +330,12 @@ impl Shared {
 
     /// The life of the thread: reads until the connection breaks, connects again, and so on until told to
     /// stop.
-    fn run(&self, reading: Option<TcpStream>) {
+    fn run(&self, reading: Option<Link>) {
         let mut backoff = Backoff::default();
         let mut reading = reading.or_else(|| self.reconnect(&mut backoff));
-        while let Some(stream) = reading {
+        while let Some(link) = reading {
             let began = Instant::now();
-            while let Some(answer) = self.next_answer(&stream) {
+            while let Some(answer) = self.next_answer(&link) {
                 self.take(answer);
             }
             self.is_cut_off("the connection to it broke");
@@ -347,19 +347,19 @@ impl Shared {
     }
 
     /// The next message; meanwhile what must be said by a time is said. `None` when the connection is over.
-    fn next_answer(&self, stream: &TcpStream) -> Option<Answer> {
+    fn next_answer(&self, link: &Link) -> Option<Answer> {
         loop {
             let now = Instant::now();
             let next = self.mind_the_time(now);
             let timeout = next.map(|next| timespec(next.saturating_duration_since(now)));
             let mut descriptors =
-                [PollFd::new(stream, PollFlags::IN), PollFd::new(&self.waker, PollFlags::IN)];
+                [PollFd::new(link.socket(), PollFlags::IN), PollFd::new(&self.waker, PollFlags::IN)];
             match poll(&mut descriptors, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return None,
             }
             if !descriptors[0].revents().is_empty() {
-                return link::receive(stream, link::MESSAGE_MAX).ok();
+                return link::receive(link, link::MESSAGE_MAX).ok();
             }
             // It does not block; whether it was readable does not matter.
             let _ = rustix::io::read(&self.waker, &mut [0; 8]);
@@ -433,19 +433,20 @@ impl Shared {
 
     /// Tries until it succeeds or the thread is to stop. A refusal is for the callers to know: another
     /// registry may take the place of the one that refuses.
-    fn reconnect(&self, backoff: &mut Backoff) -> Option<TcpStream> {
+    fn reconnect(&self, backoff: &mut Backoff) -> Option<Link> {
         loop {
             self.pause(backoff.next_pause())?;
             let opened = link::try_addresses(&self.registry, &self.join, Instant::now() + link::ATTEMPT_MAX);
             match opened {
-                Ok(Opened { stream, .. }) => {
+                Ok(Opened { link, .. }) => {
                     let mut state = self.lock();
-                    if let Some(reading) = self.resume(&mut state, stream) {
+                    if let Some(reading) = self.resume(&mut state, link) {
                         return Some(reading);
                     }
                 }
                 Err(LinkError::Unreachable(reason)) => self.is_cut_off(&reason),
                 // It may come up again.
+                Err(LinkError::Key(error)) => self.is_cut_off(&error.to_string()),
                 Err(LinkError::NoLoopback) => self.is_cut_off("the loopback interface is down"),
                 Err(LinkError::Refused(refusal)) => {
                     self.is_cut_off(&refusal.to_string());
@@ -468,30 +469,30 @@ impl Shared {
     }
 
     /// Tells a registry that may have started afresh all that it must know.
-    fn resume(&self, state: &mut State, stream: TcpStream) -> Option<TcpStream> {
-        let reading = stream.try_clone().ok()?;
+    fn resume(&self, state: &mut State, link: Link) -> Option<Link> {
+        let reading = link.try_clone().ok()?;
         let now = Instant::now();
         if !state.registered.is_empty() {
-            link::send(&stream, &Ask::Renew { lease: state.lease }).ok()?;
+            link::send(&link, &Ask::Renew { lease: state.lease }).ok()?;
             state.renew_at = Some(now + state.lease / RENEWALS_PER_LEASE);
         }
         for (key, address) in &state.published {
             let (key, address) = (key.clone(), address.clone());
-            link::send(&stream, &Ask::Publish { key, address }).ok()?;
+            link::send(&link, &Ask::Publish { key, address }).ok()?;
         }
         for ((name, key), address) in &state.registered {
             let (name, key, address) = (name.clone(), key.clone(), address.clone());
-            link::send(&stream, &Ask::Register { name, key, address }).ok()?;
+            link::send(&link, &Ask::Register { name, key, address }).ok()?;
         }
         for wait in state.waits.values().filter(|wait| wait.answer.is_none()) {
-            link::send(&stream, &wait.ask).ok()?;
+            link::send(&link, &wait.ask).ok()?;
         }
         for (&request, watch) in &state.watches {
             watch.listing.source_back(now);
-            link::send(&stream, &Ask::Watch { request, name: watch.name.clone() }).ok()?;
+            link::send(&link, &Ask::Watch { request, name: watch.name.clone() }).ok()?;
         }
         (state.refused, state.trouble) = (None, None);
-        state.link = Some(stream);
+        state.link = Some(link);
         if state.stopping {
             state.unlink();
         }

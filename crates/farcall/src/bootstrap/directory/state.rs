@@ -1,7 +1,7 @@
 //! What a member and the thread that reads its connection share.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,12 @@ use super::super::listing::Listing;
 use super::super::messages::{Answer, Ask};
 use super::super::refusal::Refusal;
 use super::error::MissingRanks;
+use super::link::Link;
 
 /// What is known and wanted. What was published and asked for outlives any one connection.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) link: Option<TcpStream>,
+    pub(super) link: Option<Link>,
     /// Why the registry refused to take this process back, until it does.
     pub(super) refused: Option<Refusal>,
     /// Why there is no connection.
@@ -65,7 +66,7 @@ pub(super) enum WaitError {
 
 impl State {
     /// That of a process which has just joined over `link`, or will.
-    pub(super) fn new(link: Option<TcpStream>) -> Self {
+    pub(super) fn new(link: Option<Link>) -> Self {
         Self { link, ..Self::default() }
     }
 
@@ -85,7 +86,7 @@ impl State {
     pub(super) fn unlink(&mut self) {
         if let Some(link) = self.link.take() {
             // It fails only when the connection has ended already.
-            let _ = link.shutdown(Shutdown::Both);
+            let _ = link.socket().shutdown(Shutdown::Both);
         }
     }
 

@@ -8,8 +8,12 @@ use std::time::Instant;
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use farcall_protocol::keys::{Keyring, SEALED_BYTES, StreamOpening, StreamSealing, accept_stream};
+
+use super::super::keys;
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::Answer;
+use super::super::refusal::Refusal;
 use super::super::stream::keep_alive;
 
 /// The most bytes that wait for a member that does not read; a member beyond it has stopped.
@@ -31,7 +35,18 @@ pub(super) struct Connection {
     /// How much of the input has been taken.
     taken: usize,
     output: Vec<u8>,
+    secrecy: Secrecy,
     state: State,
+}
+
+/// What is known of the keys of a connection.
+enum Secrecy {
+    /// There are none: the registry has no cluster key.
+    Plain,
+    /// The first frame must ask for them, by one of these cluster keys.
+    Expected(Keyring),
+    /// Each frame is sealed.
+    Agreed(Box<(StreamSealing, StreamOpening)>),
 }
 
 /// What a connection may do next.
@@ -50,13 +65,20 @@ pub(super) enum State {
 pub(super) struct Finished;
 
 impl Connection {
-    /// Takes an accepted connection, which must join before `deadline`.
-    pub(super) fn new(stream: TcpStream, from: IpAddr, deadline: Instant) -> std::io::Result<Self> {
+    /// Takes an accepted connection, which must join before `deadline`, by one of the cluster keys of `ring` if
+    /// there is one.
+    pub(super) fn new(
+        stream: TcpStream,
+        from: IpAddr,
+        deadline: Instant,
+        ring: Option<Keyring>,
+    ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         keep_alive(&stream)?;
         let (input, output, state) = (Vec::new(), Vec::new(), State::Fresh { deadline });
-        Ok(Self { stream, from, interest: EventFlags::IN, input, taken: 0, output, state })
+        let secrecy = ring.map_or(Secrecy::Plain, Secrecy::Expected);
+        Ok(Self { stream, from, interest: EventFlags::IN, input, taken: 0, output, secrecy, state })
     }
 
     /// The other machine.
@@ -127,15 +149,41 @@ impl Connection {
         self.input.len() > self.taken
     }
 
-    /// The next message that has arrived whole, without its length.
+    /// The next message that has arrived whole, as its sender wrote it. The answer to one that asks for keys is
+    /// queued here.
     pub(super) fn next_message(&mut self) -> Result<Option<Vec<u8>>, Finished> {
+        loop {
+            let Some(frame) = self.next_frame()? else { return Ok(None) };
+            match &mut self.secrecy {
+                Secrecy::Plain => return Ok(Some(frame)),
+                Secrecy::Agreed(keys) => return keys.1.open(&frame).map(Some).ok_or(Finished),
+                Secrecy::Expected(ring) => {
+                    let Some((reply, sealing, opening)) = accept_stream(ring, &frame, &mut keys::entropy())
+                    else {
+                        self.output.extend_from_slice(&Answer::Refused(Refusal::Key).to_frame());
+                        return Err(Finished);
+                    };
+                    self.queue_frame(&reply);
+                    self.secrecy = Secrecy::Agreed(Box::new((sealing, opening)));
+                }
+            }
+        }
+    }
+
+    fn queue_frame(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// The next frame that has arrived whole, without its length.
+    fn next_frame(&mut self) -> Result<Option<Vec<u8>>, Finished> {
         let input = &self.input[self.taken..];
         let Some(length) = input.first_chunk() else {
             self.remove_taken();
             return Ok(None);
         };
         let length = u32::from_le_bytes(*length) as usize;
-        if length == 0 || length > FRAME_BYTES_MAX {
+        if length == 0 || length > FRAME_BYTES_MAX + SEALED_BYTES {
             return Err(Finished);
         }
         let Some(message) = input.get(4..4 + length).map(<[u8]>::to_vec) else {
@@ -155,7 +203,14 @@ impl Connection {
 
     /// Queues an answer.
     pub(super) fn queue(&mut self, answer: &Answer) -> Result<(), Finished> {
-        self.output.extend_from_slice(&answer.to_frame());
+        let frame = answer.to_frame();
+        match &mut self.secrecy {
+            Secrecy::Agreed(keys) => {
+                let sealed = keys.0.seal(&frame[4..]);
+                self.queue_frame(&sealed);
+            }
+            Secrecy::Plain | Secrecy::Expected(_) => self.output.extend_from_slice(&frame),
+        }
         if self.output.len() > OUTPUT_BYTES_MAX { Err(Finished) } else { Ok(()) }
     }
 
@@ -194,7 +249,7 @@ mod tests {
         let there = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
         let (here, from) = listener.accept().expect("it connects");
         let deadline = Instant::now() + Duration::from_secs(60);
-        (Connection::new(here, from.ip(), deadline).expect("a socket"), there)
+        (Connection::new(here, from.ip(), deadline, None).expect("a socket"), there)
     }
 
     /// The messages that have arrived when there are `count`.

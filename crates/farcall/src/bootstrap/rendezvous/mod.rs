@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
+use farcall_driver::{KeyFile, KeyFileError};
 use rustix::event::{EventfdFlags, eventfd};
 
 pub use self::fuzz::fuzz_rendezvous;
@@ -20,6 +21,7 @@ use self::registry::Registry;
 use self::server::Server;
 use super::RANKS_MAX;
 use super::hosts::HostPort;
+use super::keys;
 
 /// How many connections the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
@@ -51,6 +53,9 @@ pub enum RendezvousError {
         /// The size asked for.
         size: u32,
     },
+    /// The cluster key that `FARCALL_SECURITY_KEY_FILE` names cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// No thread or descriptor is left.
     #[error("cannot start the rendezvous: {reason}; end other processes or raise the limits of this one")]
     Resources {
@@ -90,8 +95,9 @@ impl Rendezvous {
 
     fn listen(at: impl ToSocketAddrs, address: String, registry: Registry) -> Result<Self, RendezvousError> {
         let refused = |error: io::Error| RendezvousError::Listen { address, reason: error.to_string() };
+        let keys = keys::file_of_environment().map(|path| KeyFile::open(&path)).transpose()?;
         let listener = TcpListener::bind(at).map_err(refused)?;
-        Self::serve(listener, registry)
+        Self::serve(listener, registry, keys)
             .map_err(|error| RendezvousError::Resources { reason: error.to_string() })
     }
 
@@ -110,13 +116,13 @@ impl Rendezvous {
         SocketAddr::new(ip, self.address.port())
     }
 
-    fn serve(listener: TcpListener, registry: Registry) -> io::Result<Self> {
+    fn serve(listener: TcpListener, registry: Registry, keys: Option<KeyFile>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         // Many may come at once; the queue that the library asks for is short.
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let server = Server::new(listener, stop.try_clone()?, registry)?;
+        let server = Server::new(listener, stop.try_clone()?, registry, keys)?;
         let thread = std::thread::Builder::new().name("rendezvous".to_owned()).spawn(|| server.run())?;
         Ok(Self { address, stop, thread: Some(thread) })
     }

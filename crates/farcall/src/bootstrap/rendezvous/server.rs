@@ -13,7 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
+use farcall_driver::KeyFile;
+use farcall_protocol::keys::Keyring;
+
 use super::super::fields::Malformed;
+use super::super::keys;
 use super::super::limits::MEMBERS_PER_ADDRESS_MAX;
 use super::super::messages::{Answer, Ask, Join, VERSION};
 use super::super::refusal::Refusal;
@@ -61,6 +65,8 @@ pub(super) struct Server {
     listener: TcpListener,
     beyond_machine: bool,
     registry: Registry,
+    /// The cluster's keys, if it has any.
+    keys: Option<KeyFile>,
     connections: BTreeMap<LinkId, Connection>,
     strangers: Strangers,
     members_by_address: BTreeMap<IpAddr, usize>,
@@ -76,7 +82,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Serves `listener`, which does not block, until `stop` becomes readable.
-    pub(super) fn new(listener: TcpListener, stop: OwnedFd, registry: Registry) -> std::io::Result<Self> {
+    pub(super) fn new(
+        listener: TcpListener,
+        stop: OwnedFd,
+        registry: Registry,
+        keys: Option<KeyFile>,
+    ) -> std::io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
@@ -86,6 +97,7 @@ impl Server {
             listener,
             beyond_machine,
             registry,
+            keys,
             connections: BTreeMap::new(),
             strangers: Strangers::default(),
             members_by_address: BTreeMap::new(),
@@ -161,7 +173,8 @@ impl Server {
             match self.listener.accept() {
                 Ok((stream, from)) => {
                     let deadline = Instant::now() + HANDSHAKE_MAX;
-                    if let Ok(connection) = Connection::new(stream, from.ip().to_canonical(), deadline) {
+                    let (from, ring) = (from.ip().to_canonical(), self.ring());
+                    if let Ok(connection) = Connection::new(stream, from, deadline, ring) {
                         self.take_in(connection, deadline);
                     }
                 }
@@ -176,6 +189,13 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// The cluster's keys as they are now. A file that cannot be read changes nothing.
+    fn ring(&mut self) -> Option<Keyring> {
+        let file = self.keys.as_mut()?;
+        let _ = file.renew();
+        Some(keys::ring(file))
     }
 
     fn take_in(&mut self, connection: Connection, deadline: Instant) {
@@ -228,8 +248,10 @@ impl Server {
     fn handle_messages(&mut self, link: LinkId) -> Result<(), Finished> {
         loop {
             let Some(connection) = self.connections.get_mut(&link) else { return Ok(()) };
-            let state = connection.state();
-            let Some(message) = connection.next_message()? else { return Ok(()) };
+            let (state, before) = (connection.state(), connection.output_bytes());
+            let message = connection.next_message();
+            self.output_bytes += connection.output_bytes() - before;
+            let Some(message) = message? else { return Ok(()) };
             match self.handle(link, state, &message) {
                 Ok(outgoing) => self.send_all(outgoing),
                 Err(Fault::Malformed(Malformed(_))) => return Err(Finished),
