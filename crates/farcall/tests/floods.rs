@@ -189,7 +189,8 @@ impl Stranger {
         // It calls itself the honest client, which is rank 1, in a life of its own.
         let sender =
             Identity { incarnation: number.0 | 1, rank: 1, endpoint: number.0 as u32 & 0x7fff | 0x8000 };
-        let open = OfferPacket { protocol: self.protocol as u8, reply_session: number, sender, offer };
+        let (protocol, reply_session) = (self.protocol as u8, number);
+        let open = OfferPacket { protocol, reply_session, sender, offer, life: None };
         let mut head = Head::new();
         SessionPacket::Open(open, cookie).put(WireSession::NONE, &mut head);
         self.send(&head, &[]);
@@ -221,7 +222,7 @@ impl Stranger {
 
     fn ping(&mut self, session: WireSession) {
         let mut head = Head::new();
-        SessionPacket::Ping { number: self.random.bits() | 1, life: None }.put(session, &mut head);
+        SessionPacket::Ping { number: self.random.bits() | 1 }.put(session, &mut head);
         self.send(&head, &[]);
     }
 

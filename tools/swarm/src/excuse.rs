@@ -2,8 +2,8 @@
 //! spans of time.
 //!
 //! A report of silence needs silence. It is excused when, within the time that a peer needs to notice, hosts
-//! or paths were in trouble for at least half the peer timeout, or when so many packets are lost that three
-//! lost pings in a row are to be expected somewhere.
+//! or paths were in trouble for as long as lies between the first and the last ping, or question to a process,
+//! or when so many packets are lost that three lost pings in a row are to be expected somewhere.
 
 use core::time::Duration;
 
@@ -87,12 +87,15 @@ fn standstill(scenario: &Scenario, host: u32, span: Span) -> Duration {
 
 /// Whether it is excused that an observer reports at `at` that it does not hear its peer.
 pub fn silence(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
-    silence_by(scenario, transport, pair, at, |_| true)
+    silence_by(scenario, transport, pair, at, scenario.tuning.peer_timeout / 2, |_| true)
 }
 
-/// The same of its peer's process: it answers for a peer that stands still.
+/// The same of its peer's process: it answers for a peer that stands still, and is asked with the second and
+/// the third ping.
 fn silence_of_process(scenario: &Scenario, transport: TransportKind, pair: Pair, at: Instant) -> bool {
-    silence_by(scenario, transport, pair, at, |kind| !matches!(kind, TroubleKind::Pause(_)))
+    let stood_still = standstill(scenario, pair.peer, silence_window(scenario, pair.observer, at));
+    let least = scenario.tuning.peer_timeout / if stood_still.is_zero() { 2 } else { 4 };
+    silence_by(scenario, transport, pair, at, least, |kind| !matches!(kind, TroubleKind::Pause(_)))
 }
 
 fn silence_by(
@@ -100,15 +103,15 @@ fn silence_by(
     transport: TransportKind,
     pair: Pair,
     at: Instant,
+    least: Duration,
     silences: impl Fn(&TroubleKind) -> bool,
 ) -> bool {
     let Pair { observer, peer } = pair;
-    let timeout = scenario.tuning.peer_timeout;
     let window = silence_window(scenario, observer, at);
     let troubles = scenario.faults.troubles.iter();
     let relevant = troubles.filter(|trouble| silences(&trouble.kind) && trouble.kind.parts(observer, peer));
     let trouble: Duration = relevant.map(|trouble| window.overlap(trouble)).sum();
-    trouble >= timeout / 2 || chance_of_silence(scenario, transport) > SILENCE_BY_CHANCE_MAX
+    trouble >= least || chance_of_silence(scenario, transport) > SILENCE_BY_CHANCE_MAX
 }
 
 /// Whether `peer` had a former life at `at`.

@@ -10,7 +10,7 @@ const SEEDS: u64 = 200;
 
 /// Cases that broke a rule, by what was wrong. They are kept although a change to how scenarios are drawn
 /// turns them into others.
-const ONCE_BROKEN: [(u64, TransportKind, &str); 34] = [
+const ONCE_BROKEN: [(u64, TransportKind, &str); 37] = [
     (1, TransportKind::BASIC_SIM, "all simulated endpoints drew the same session numbers"),
     (10, TransportKind::HOMA_SIM, "the same: a new life's reset ended a session of another host"),
     (15, TransportKind::RING_SIM, "a lane that was gone before it was up was reported as an unknown peer's"),
@@ -96,6 +96,17 @@ const ONCE_BROKEN: [(u64, TransportKind, &str); 34] = [
         9_000_664,
         TransportKind::RING_SIM,
         "the rule was wrong: messages of a former life may come behind those of the next",
+    ),
+    (
+        10_001_943,
+        TransportKind::BASIC_SIM,
+        "a peer that stood still from the first microseconds of a session was dead: no ping had told its life port",
+    ),
+    (10_012_705, TransportKind::HOMA_SIM, "the same, twice"),
+    (
+        10_014_004,
+        TransportKind::BASIC_SIM,
+        "the rule was wrong: a partition of a quarter of the timeout swallows both questions to a process",
     ),
 ];
 

@@ -29,6 +29,7 @@ impl LifeWatch for SimulatedWatch {
         let mut bytes = [0; LIFE_PORT_BYTES];
         bytes[..4].copy_from_slice(&(self.host.number() as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&self.host.incarnation().to_le_bytes());
+        bytes[8] = 1; // all 0 is none, and the first life of host 0 has one
         Some(LifePort(bytes))
     }
 

@@ -17,13 +17,13 @@ use super::phases::SessionKeys;
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
 /// Says what the handshake is for, in front of the clear part.
-const PURPOSE: &[u8; 14] = b"farcall keys 3";
+const PURPOSE: &[u8; 14] = b"farcall keys 4";
 
 /// What OPEN says in clear behind its header: version, protocol, number, key.
 pub(crate) const CLEAR_BYTES: usize = 18;
 
 /// What OPEN and ACCEPT say behind their headers: what is agreed on.
-pub(crate) const OFFER_BYTES: usize = 42;
+pub(crate) const OFFER_BYTES: usize = 84;
 
 /// A public key, and an offer with its tag.
 pub(crate) const HELLO_BYTES: usize = 32 + OFFER_BYTES + 16;

@@ -16,6 +16,7 @@ use farcall_base::{Identity, Instant, NO_RANK};
 
 use super::config::agree;
 use super::hosts::Host;
+use super::life::Life;
 use super::liveness::PINGS;
 use super::slot::{Handshake, Slot, State};
 use super::{AddressUse, EndReason, Link, PeerAddress, SessionEvent, Sessions};
@@ -79,7 +80,7 @@ impl Sessions {
             return self.send_accept(index);
         }
         match self.judge_open(from, host, open, cookie, now) {
-            Answer::Accept(link) => self.accept(link, host, acceptor, now),
+            Answer::Accept(link) => self.accept(link, Life::of(open.life), host, acceptor, now),
             Answer::Retry => {
                 self.counters.retries_sent += 1;
                 let cookie = self.cookies.issue(from, open.reply_session, now);
@@ -138,7 +139,7 @@ impl Sessions {
                 };
                 let link =
                     Link { to: slot.link.to, remote: accept.reply_session, peer: accept.sender, agreed };
-                slot.accepted(link, confirming, now);
+                slot.accepted(link, Life::of(accept.life), confirming, now);
                 self.by_remote.insert((link.remote.0, index));
                 self.came_up(index, now);
                 self.ping(index, now);
@@ -259,7 +260,7 @@ impl Sessions {
         self.hosts.of(host).up >= self.config.sessions_per_host
     }
 
-    fn accept(&mut self, link: Link, host: Host, acceptor: Option<Acceptor>, now: Instant) {
+    fn accept(&mut self, link: Link, life: Life, host: Host, acceptor: Option<Acceptor>, now: Instant) {
         if self.half_open() >= usize::from(self.config.half_open_max) {
             self.replace_oldest_half_open();
         }
@@ -267,7 +268,7 @@ impl Sessions {
             return self.refuse(link.to, link.remote, RefuseReason::Full);
         };
         let local = self.draw_number(index);
-        self.slots[usize::from(index)].offered(local, link, host, PINGS);
+        self.slots[usize::from(index)].offered(local, link, life, host, PINGS);
         self.hosts.opens(host);
         self.half_open_ages.push_back((index, local));
         self.by_remote.insert((link.remote.0, index));
@@ -326,7 +327,8 @@ impl Sessions {
     }
 
     pub(super) fn offer_packet(&self, reply_session: WireSession, offer: Offer) -> OfferPacket {
-        OfferPacket { protocol: self.protocol as u8, reply_session, sender: self.identity, offer }
+        let (protocol, sender, life) = (self.protocol as u8, self.identity, self.life);
+        OfferPacket { protocol, reply_session, sender, offer, life }
     }
 
     /// The session that is being opened with whoever is at `from`.

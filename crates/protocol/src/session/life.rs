@@ -1,8 +1,8 @@
 //! Peers that are silent although their processes live.
 //!
 //! An endpoint answers pings when it is polled. A program that computes, waits in a barrier or stands in a
-//! breakpoint does not poll, and is not dead for that. So each side says in its pings where its process
-//! answers for it ([`LifePort`]). When two pings in a row were not answered, the process is asked there,
+//! breakpoint does not poll, and is not dead for that. So each side says in OPEN or ACCEPT where its process
+//! answers for it ([`LifePort`]): no session is up whose peer has not said it. When two pings in a row were not answered, the process is asked there,
 //! again with each further one; who carries the question, and how, is the caller's business
 //! ([`Sessions::poll_question`], [`Sessions::found_alive`]). While it is found alive the peer is *late* and
 //! its session stays; it is pinged once in a peer timeout. A peer is dead when neither it nor its process was
@@ -50,6 +50,11 @@ impl Life {
     pub(super) const UNKNOWN: Self =
         Self { port: None, found_at: Instant::ZERO, asked_at: Instant::ZERO, unanswered: 0 };
 
+    /// Of a peer whose process answers at `port`, if it does anywhere.
+    pub(super) const fn of(port: Option<LifePort>) -> Self {
+        Self { port, ..Self::UNKNOWN }
+    }
+
     /// The peer itself was heard.
     pub(super) fn heard(&mut self) {
         self.unanswered = 0;
@@ -62,7 +67,7 @@ impl Life {
 }
 
 impl Sessions {
-    /// From now on peers learn that this side's process answers at `port` for it, if it does anywhere, and a
+    /// The peers of later sessions learn that this side's process answers at `port` for it, if it does anywhere, and a
     /// peer whose process lives may be silent for `poll_timeout`, if there is a limit.
     pub fn set_life(&mut self, port: Option<LifePort>, poll_timeout: Option<Duration>) {
         (self.life, self.poll_timeout) = (port, poll_timeout);
@@ -86,13 +91,6 @@ impl Sessions {
     pub fn found_gone(&mut self, id: SessionId) {
         if self.link(id).is_some() {
             self.end(id.index() as u16, EndReason::Dead);
-        }
-    }
-
-    /// The peer said where its process answers, or nothing about it.
-    pub(super) fn learn_life(&mut self, index: usize, port: Option<LifePort>) {
-        if port.is_some() {
-            self.slots[index].life.port = port;
         }
     }
 

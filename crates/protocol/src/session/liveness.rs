@@ -142,8 +142,8 @@ impl Sessions {
         self.ping(index, now);
     }
 
-    /// Repeats the confirmation of a session that we opened until it is answered: the acceptor does not ask,
-    /// and each side says in it where its process answers. After a while it is up to the pings of any silent
+    /// Repeats the confirmation of a session that we opened until it is answered: the acceptor does not ask.
+    /// After a while it is up to the pings of any silent
     /// session.
     fn confirm_again(&mut self, index: u16, now: Instant) {
         let (retry_after_max, ping_after) = (self.retry_after_max(), self.ping_after());
@@ -196,7 +196,7 @@ impl Sessions {
         (slot.pinged_at, slot.ping_number) = (now, number);
         let to = slot.link.to;
         self.counters.pings_sent += 1;
-        self.queue_in(index, to, SessionPacket::Ping { number, life: self.life });
+        self.queue_in(index, to, SessionPacket::Ping { number });
         self.wake_by(index, now + self.ping_after());
     }
 

@@ -37,7 +37,7 @@ impl Sessions {
         let number = self.pings.bits();
         slot.path = Some(Path { to: from, number, asked_at: now });
         self.counters.pings_sent += 1;
-        self.queue_in(index, from, SessionPacket::Ping { number, life: None });
+        self.queue_in(index, from, SessionPacket::Ping { number });
     }
 
     fn move_to(&mut self, index: u16, to: PeerAddress, now: Instant) {

@@ -101,18 +101,14 @@ impl Sessions {
             SessionPacket::Refuse(reason) => self.on_refuse(from, header.session, reason),
             SessionPacket::Close { incarnation } => self.on_close(from, header.session, incarnation),
             SessionPacket::Reset { life_code } => self.on_reset(from, header.session, life_code),
-            SessionPacket::Ping { number, life } => {
+            SessionPacket::Ping { number } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
-                    self.learn_life(index, life);
                     let link = self.slots[index].link;
-                    // The answer is never the longer one.
-                    let life = self.life.filter(|_| life.is_some());
-                    self.queue_in(index as u16, link.to, SessionPacket::Pong { number, life });
+                    self.queue_in(index as u16, link.to, SessionPacket::Pong { number });
                 }
             }
-            SessionPacket::Pong { number, life } => {
+            SessionPacket::Pong { number } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
-                    self.learn_life(index, life);
                     self.measure(index, number, now);
                 }
             }

@@ -149,18 +149,18 @@ impl Slot {
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, host: Host, parts_left: u8) {
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, life: Life, host: Host, parts_left: u8) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
-        self.link = link;
+        (self.link, self.life) = (link, life);
         self.offered_by = Some(host);
         self.state = State::HalfOpen { parts_left };
     }
 
     /// Opening → Up. The acceptor does not know it until a packet of the session reaches it.
-    pub(super) fn accepted(&mut self, link: Link, confirming: Handshake, now: Instant) {
+    pub(super) fn accepted(&mut self, link: Link, life: Life, confirming: Handshake, now: Instant) {
         debug_assert!(matches!(self.state, State::Opening(_)));
-        self.link = link;
+        (self.link, self.life) = (link, life);
         self.confirming = Some(confirming);
         self.up(now);
     }

@@ -5,8 +5,8 @@
 
 use super::header::{CHECKSUM_BYTES, Header};
 
-/// The longest head: a header and a full list of ranges or calls.
-pub const HEAD_BYTES_MAX: usize = 160;
+/// The longest head: an OPEN with keys and a cookie.
+pub const HEAD_BYTES_MAX: usize = 192;
 
 /// A packet's head under construction. Kept by the caller and used again for every packet.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The version of OPEN and ACCEPT with keys.
-pub const KEYED_VERSION: u8 = 3;
+pub const KEYED_VERSION: u8 = 4;
 
 const OPEN_BYTES: usize = HEADER_BYTES + CLEAR_BYTES + HELLO_BYTES;
 const REPLY_AT: usize = HEADER_BYTES + 2;

@@ -28,8 +28,8 @@ pub use message::{
     put_resend, put_whole,
 };
 pub use session::{
-    Cookie, LIFE_PORT_BYTES, LifePort, Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION,
-    life_code,
+    Cookie, LIFE_PORT_BYTES, LifePort, OFFER_PACKET_BYTES, Offer, OfferPacket, Protocol, RefuseReason,
+    SessionPacket, VERSION, life_code,
 };
 pub use tagged::{
     BATCH_ENTRY_BYTES, BRIEF_HEAD_BYTES, Batch, BriefHead, TaggedPacket, put_entry, put_tagged,

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The version of the packets described here.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Which protocol moves the messages of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Cookie {
     pub const NONE: Self = Self { issued_at_nanos: 0, code: 0 };
 }
 
-/// OPEN and ACCEPT have one layout: who speaks, how to number the answer, and the limits. OPEN may end with
-/// a cookie.
+/// OPEN and ACCEPT have one layout: the sender, how to number the answer, the limits, and where the sender's
+/// process answers for it. OPEN may end with a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferPacket {
     /// Which protocol is spoken.
@@ -67,6 +67,8 @@ pub struct OfferPacket {
     pub sender: Identity,
     /// In OPEN the sender's own limits, in ACCEPT the agreed ones.
     pub offer: Offer,
+    /// Where the sender's process answers for it; `None` when it answers by polling alone.
+    pub life: Option<LifePort>,
 }
 
 /// Why a session was refused.
@@ -136,20 +138,17 @@ pub enum SessionPacket {
     Ping {
         /// A number that nobody else can know.
         number: u64,
-        /// Where the sender's process answers for it.
-        life: Option<LifePort>,
     },
     /// The sign of life.
     Pong {
         /// What the ping said.
         number: u64,
-        /// Where the sender's process answers for it; only where the ping said the same of its sender.
-        life: Option<LifePort>,
     },
 }
 
 /// Where a process answers, by a thread of its own, that it lives and still has the endpoint of a session.
-/// What the bytes mean is the business of those that ask and answer there: see `docs/protocol/life.md`.
+/// What the bytes mean is the business of those that ask and answer there (see `docs/protocol/life.md`), but that
+/// they are never all 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LifePort(pub [u8; LIFE_PORT_BYTES]);
 
@@ -160,10 +159,15 @@ impl core::fmt::Debug for LifePort {
     }
 }
 
-/// The length of a [`LifePort`]: with the header before it it fits the head of a library's message.
+/// The length of a [`LifePort`].
 pub const LIFE_PORT_BYTES: usize = 42;
 
-const OFFER_PACKET_BYTES: usize = 64;
+/// What stands in place of a life port where there is none.
+const NO_LIFE_PORT: [u8; LIFE_PORT_BYTES] = [0; LIFE_PORT_BYTES];
+
+const LIFE_PORT_AT: usize = 64;
+/// The length of an OPEN without a cookie, and of an ACCEPT.
+pub const OFFER_PACKET_BYTES: usize = LIFE_PORT_AT + LIFE_PORT_BYTES;
 pub(super) const COOKIE_BYTES: usize = 16;
 const OPEN_WITH_COOKIE_BYTES: usize = OFFER_PACKET_BYTES + COOKIE_BYTES;
 const RETRY_BYTES: usize = HEADER_BYTES + COOKIE_BYTES;
@@ -202,8 +206,9 @@ impl SessionPacket {
             Opcode::Retry => Ok(Self::Retry(parse_cookie(packet, HEADER_BYTES, RETRY_BYTES)?)),
             Opcode::Close => Ok(Self::Close { incarnation: u64_at(packet, HEADER_BYTES)? }),
             Opcode::Reset => Ok(Self::Reset { life_code: u64_at(packet, HEADER_BYTES)? }),
-            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire(), life: life_port(packet)? }),
-            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire(), life: life_port(packet)? }),
+            Opcode::Ping | Opcode::Pong if packet.len() != HEADER_BYTES => malformed("a ping with a body"),
+            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire() }),
+            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire() }),
             _ => malformed("not a packet of a session"),
         }
     }
@@ -222,7 +227,7 @@ impl SessionPacket {
 
     fn put_flagged(&self, flags: Flags, session: WireSession, head: &mut Head) {
         let call = match self {
-            Self::Ping { number, .. } | Self::Pong { number, .. } => CallKey::from_wire(*number),
+            Self::Ping { number } | Self::Pong { number } => CallKey::from_wire(*number),
             _ => CallKey::NONE,
         };
         head.start(&Header { opcode: self.opcode(), flags, session, call });
@@ -243,11 +248,7 @@ impl SessionPacket {
             Self::Close { incarnation: word } | Self::Reset { life_code: word } => {
                 head.put(word.to_le_bytes())
             }
-            Self::Ping { life, .. } | Self::Pong { life, .. } => {
-                if let Some(LifePort(bytes)) = life {
-                    head.put(*bytes);
-                }
-            }
+            Self::Ping { .. } | Self::Pong { .. } => {}
         }
     }
 
@@ -263,14 +264,6 @@ impl SessionPacket {
             Self::Pong { .. } => Opcode::Pong,
         }
     }
-}
-
-/// What a PING or PONG says behind its header. Peers that say nothing there do not answer but by polling.
-fn life_port(packet: &[u8]) -> Result<Option<LifePort>, Malformed> {
-    if packet.len() == HEADER_BYTES {
-        return Ok(None);
-    }
-    bytes_at(packet, HEADER_BYTES).map(|bytes| Some(LifePort(bytes)))
 }
 
 fn version(packet: &[u8]) -> Result<u8, Malformed> {
@@ -324,7 +317,9 @@ pub(super) fn parse_offer(packet: &[u8], bytes: usize) -> Result<OfferPacket, Ma
         calls_max: u16_at(packet, 60)?,
         checksum: u16_at(packet, 62)? & OPTION_CHECKSUM != 0,
     };
-    Ok(OfferPacket { protocol: packet[23], reply_session: reply_session(packet)?, sender, offer })
+    let life = bytes_at(packet, LIFE_PORT_AT)?;
+    let life = (life != NO_LIFE_PORT).then_some(LifePort(life));
+    Ok(OfferPacket { protocol: packet[23], reply_session: reply_session(packet)?, sender, offer, life })
 }
 
 fn put_offer(packet: &OfferPacket, head: &mut Head) {
@@ -338,6 +333,7 @@ fn put_offer(packet: &OfferPacket, head: &mut Head) {
     head.put(packet.offer.unscheduled_bytes.to_le_bytes());
     head.put(packet.offer.calls_max.to_le_bytes());
     head.put(if packet.offer.checksum { OPTION_CHECKSUM } else { 0 }.to_le_bytes());
+    head.put(packet.life.map_or(NO_LIFE_PORT, |LifePort(bytes)| bytes));
 }
 
 fn parse_refusal(packet: &[u8]) -> Result<RefuseReason, Malformed> {

@@ -29,6 +29,7 @@ fn offer_packet() -> OfferPacket {
             calls_max: 256,
             checksum: true,
         },
+        life: Some(life_port()),
     }
 }
 
@@ -36,8 +37,10 @@ fn session_packets() -> Vec<(&'static str, WireSession, SessionPacket)> {
     let incarnation = 0x0102_0304_0506_0708;
     let cookie = Cookie { issued_at_nanos: 1_000_000_007, code: 0x1020_3040_5060_7080 };
     let life_code = life_code(incarnation, SESSION);
+    let without_life = OfferPacket { life: None, ..offer_packet() };
     vec![
         ("OPEN", WireSession::NONE, SessionPacket::Open(offer_packet(), Cookie::NONE)),
+        ("OPEN (no life port)", WireSession::NONE, SessionPacket::Open(without_life, Cookie::NONE)),
         ("OPEN (cookie)", WireSession::NONE, SessionPacket::Open(offer_packet(), cookie)),
         ("RETRY", SESSION, SessionPacket::Retry(cookie)),
         ("ACCEPT", SESSION, SessionPacket::Accept(offer_packet())),
@@ -48,9 +51,8 @@ fn session_packets() -> Vec<(&'static str, WireSession, SessionPacket)> {
         ("REFUSE (rank)", SESSION, SessionPacket::Refuse(RefuseReason::Rank)),
         ("CLOSE", SESSION, SessionPacket::Close { incarnation }),
         ("RESET", SESSION, SessionPacket::Reset { life_code }),
-        ("PING", SESSION, SessionPacket::Ping { number: 0x1_0000_0007, life: None }),
-        ("PING (life port)", SESSION, SessionPacket::Ping { number: 0x1_0000_0007, life: Some(life_port()) }),
-        ("PONG", SESSION, SessionPacket::Pong { number: 0x1_0000_0007, life: None }),
+        ("PING", SESSION, SessionPacket::Ping { number: 0x1_0000_0007 }),
+        ("PONG", SESSION, SessionPacket::Pong { number: 0x1_0000_0007 }),
     ]
 }
 
@@ -355,8 +357,7 @@ fn what_no_correct_peer_sends_is_refused() {
         packet.put(session, &mut head);
         // Without what comes last these are packets, too.
         let whole_at = match packet {
-            SessionPacket::Open(..) => 64,
-            SessionPacket::Ping { .. } | SessionPacket::Pong { .. } => 22,
+            SessionPacket::Open(..) => 64 + LIFE_PORT_BYTES,
             _ => usize::MAX,
         };
         let shorter = (0..head.as_bytes().len()).filter(|end| *end != whole_at);

@@ -5,7 +5,8 @@ use farcall_base::{Address, AddressError};
 use farcall_driver::Destination;
 use farcall_protocol::session::PeerAddress;
 use farcall_protocol::wire::{
-    BriefHead, Flags, Header, MessagePacket, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
+    BriefHead, Flags, HEADER_BYTES, Header, MessagePacket, OFFER_PACKET_BYTES, Opcode, Protocol,
+    TaggedPacket, VERSION, WHOLE_HEADER_BYTES,
 };
 
 use super::LibraryTransport;
@@ -100,8 +101,12 @@ impl<L: Library> LibraryTransport<L> {
         now: Instant,
         sink: &mut dyn Sink,
     ) {
+        let payload = arrival.payload();
+        let Some((packet, behind)) = session_packet(header, arrival.head(), payload.as_slice()) else {
+            return self.counters.malformed.increment();
+        };
         let from = if header.opcode == Opcode::Open {
-            match self.opener(header, arrival) {
+            match self.opener(header, &packet, behind, arrival) {
                 Ok(from) => PeerAddress(from.0),
                 Err(_) => return self.counters.malformed.increment(),
             }
@@ -109,17 +114,23 @@ impl<L: Library> LibraryTransport<L> {
             NOBODY
         };
         // It is a process of the same launch, and opens no more sessions than it has endpoints.
-        self.sessions.handle(from, || None, header, arrival.head(), now);
+        self.sessions.handle(from, || None, header, &packet, now);
         // Before a handler that takes long: a peer must know where this process answers meanwhile.
         self.transmit_session_packets();
         self.report_sessions(sink);
     }
 
     /// Where the sender of an OPEN is reached.
-    fn opener(&mut self, header: &Header, arrival: &L::Arrival) -> Result<Destination, AddressError> {
-        let address = Address::new(arrival.payload().as_slice())?;
+    fn opener(
+        &mut self,
+        header: &Header,
+        packet: &[u8],
+        address: &[u8],
+        arrival: &L::Arrival,
+    ) -> Result<Destination, AddressError> {
+        let address = Address::new(address)?;
         let mut from = self.library.answer_to(arrival, &address, false)?;
-        if self.sessions.replaces_session(PeerAddress(from.0), header, arrival.head()) {
+        if self.sessions.replaces_session(PeerAddress(from.0), header, packet) {
             from = self.library.answer_to(arrival, &address, true)?;
         }
         self.note_destination(from);
@@ -176,4 +187,14 @@ impl<L: Library> LibraryTransport<L> {
         let response = Response { call, status, payload };
         sink.responses(self, &mut ResponseBatch::single(SessionId(id.0), response));
     }
+}
+
+/// A packet of a session in one piece, and the payload behind it; `None` when it ends too soon. Of another
+/// version nothing but what stays in its place is known: the whole payload is the address to refuse it at.
+fn session_packet<'p>(header: &Header, head: &[u8], payload: &'p [u8]) -> Option<(Vec<u8>, &'p [u8])> {
+    let is_offer = matches!(header.opcode, Opcode::Open | Opcode::Accept);
+    let packet_bytes =
+        if is_offer && head.get(HEADER_BYTES) == Some(&VERSION) { OFFER_PACKET_BYTES } else { 0 };
+    let (rest, behind) = payload.split_at_checked(packet_bytes.saturating_sub(head.len()))?;
+    Some(([head, rest].concat(), behind))
 }

@@ -13,7 +13,7 @@ use farcall_protocol::wire::{Flags, Header, Opcode};
 use super::LibraryTransport;
 use super::NOBODY;
 use super::channel::{Channel, Waiting};
-use super::seam::Library;
+use super::seam::{ARRIVAL_HEAD_BYTES_MAX, Library};
 use crate::matcher::Deferral;
 use crate::{DownReason, Outgoing, Sink, down_reason};
 
@@ -44,17 +44,20 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    /// OPEN goes with the address that answers must be sent to.
+    /// What does not fit a head goes in front of the payload. OPEN goes with the address that answers must be
+    /// sent to.
     #[cold]
     fn transmit_those_waiting(&mut self) {
         while let Some(to) = self.sessions.poll_transmit(&mut self.head) {
             if to == NOBODY {
                 continue;
             }
-            let head = self.head.as_bytes();
-            let opcode = Header::parse(head).map(|header| header.opcode);
-            let payload = if opcode == Ok(Opcode::Open) { self.address.as_bytes() } else { &[] };
-            let (to, payload) = (Destination(to.0), Outgoing::Slice(payload));
+            let packet = self.head.as_bytes();
+            let opcode = Header::parse(packet).map(|header| header.opcode);
+            let (head, rest) = packet.split_at(packet.len().min(ARRIVAL_HEAD_BYTES_MAX));
+            let address = if opcode == Ok(Opcode::Open) { self.address.as_bytes() } else { &[] };
+            let payload = [rest, address].concat();
+            let (to, payload) = (Destination(to.0), Outgoing::Slice(&payload));
             match opcode {
                 Ok(Opcode::Close) => self.library.send_behind(to, head, payload),
                 _ => self.library.send(to, head, payload),

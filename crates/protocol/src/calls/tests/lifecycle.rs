@@ -6,7 +6,9 @@ use super::Tested;
 use super::world::{ECHO, HELD, LATENCY_NANOS, World, identity, request};
 use crate::basic::{BasicConfig, CallError, Payload};
 use crate::session::{EndReason, PeerAddress, SessionId};
-use crate::wire::{Cookie, Head, Offer, RefuseReason, SessionPacket, VERSION, WireSession, life_code};
+use crate::wire::{
+    Cookie, Head, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession, life_code,
+};
 
 const LIMIT: Duration = Duration::from_secs(1);
 const PEER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -329,7 +331,8 @@ fn another_protocol_and_unusable_limits_are_refused<P: Tested>() {
     let offer = BasicConfig::default().session.offer;
     let open = |protocol, offer| {
         let (reply_session, sender) = (WireSession(77), identity(0, 1));
-        SessionPacket::Open(crate::wire::OfferPacket { protocol, reply_session, sender, offer }, Cookie::NONE)
+        let offer = OfferPacket { protocol, reply_session, sender, offer, life: None };
+        SessionPacket::Open(offer, Cookie::NONE)
     };
     let (ours, other) = (P::PROTOCOL as u8, 3 - P::PROTOCOL as u8);
     let refused = RefuseReason::Protocol { theirs: ours };
@@ -380,7 +383,7 @@ fn packets_of_unknown_sessions_are_not_answered_without_bound<P: Tested>() {
     let mut world = World::<P>::pair(50);
     let mut head = Head::new();
     for session in 1..=10_000 {
-        SessionPacket::Ping { number: 1, life: None }.put(WireSession(session << 16), &mut head);
+        SessionPacket::Ping { number: 1 }.put(WireSession(session << 16), &mut head);
         world.inject(0, 1, head.as_bytes());
     }
     world.run_for(Duration::from_micros(100));

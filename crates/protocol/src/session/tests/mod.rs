@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 mod golden_keys;
+mod late;
 mod strangers;
 
 use super::config::{PEER_TIMEOUT_MIN, agree};

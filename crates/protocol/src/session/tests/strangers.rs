@@ -47,6 +47,7 @@ fn open(number: u64, rank: u32) -> OfferPacket {
         reply_session: WireSession(number),
         sender: Identity { incarnation: number, rank, endpoint: 0 },
         offer: SessionConfig::default().offer,
+        life: None,
     }
 }
 
@@ -224,7 +225,7 @@ fn opened(sessions: &mut Sessions, addresses: impl Iterator<Item = u32>) -> usiz
         let packet = SessionPacket::Open(open(u64::from(address), address % 60_000), Cookie::NONE);
         deliver(sessions, address, WireSession::NONE, packet, NOW);
         let [(_, _, SessionPacket::Accept(accept), _)] = sent(sessions)[..] else { continue };
-        deliver(sessions, address, accept.reply_session, SessionPacket::Ping { number: 1, life: None }, NOW);
+        deliver(sessions, address, accept.reply_session, SessionPacket::Ping { number: 1 }, NOW);
         up += sent(sessions).len();
         while sessions.poll_event().is_some() || sessions.poll_address().is_some() {}
     }
@@ -333,11 +334,8 @@ fn connected(sessions: &mut Sessions) -> (WireSession, WireSession) {
     let [(_, _, SessionPacket::Accept(accept), _)] = sent(sessions)[..] else {
         panic!("ACCEPT was expected")
     };
-    deliver(sessions, 3, accept.reply_session, SessionPacket::Ping { number: 1, life: None }, NOW);
-    assert!(matches!(
-        sent(sessions)[..],
-        [(PeerAddress(3), _, SessionPacket::Pong { number: 1, life: None }, _)]
-    ));
+    deliver(sessions, 3, accept.reply_session, SessionPacket::Ping { number: 1 }, NOW);
+    assert!(matches!(sent(sessions)[..], [(PeerAddress(3), _, SessionPacket::Pong { number: 1 }, _)]));
     assert!(matches!(sessions.poll_event(), Some(SessionEvent::Up { .. })));
     (accept.reply_session, WireSession(333))
 }
@@ -349,7 +347,7 @@ fn a_half_open_session_is_confirmed_only_from_where_its_number_was_sent() {
     let [(_, _, SessionPacket::Accept(accept), _)] = sent(&mut sessions)[..] else {
         panic!("ACCEPT was expected")
     };
-    deliver(&mut sessions, 4, accept.reply_session, SessionPacket::Ping { number: 1, life: None }, NOW);
+    deliver(&mut sessions, 4, accept.reply_session, SessionPacket::Ping { number: 1 }, NOW);
     assert!(!sessions.has_events() && sent(&mut sessions).is_empty());
 }
 
@@ -363,11 +361,8 @@ fn a_half_open_session_outlives_a_standstill_of_its_own_process() {
     };
     let now = NOW + Duration::from_secs(60);
     sessions.handle_timeout(now);
-    deliver(&mut sessions, 3, accept.reply_session, SessionPacket::Ping { number: 1, life: None }, now);
-    assert!(matches!(
-        sent(&mut sessions)[..],
-        [(PeerAddress(3), _, SessionPacket::Pong { number: 1, life: None }, _)]
-    ));
+    deliver(&mut sessions, 3, accept.reply_session, SessionPacket::Ping { number: 1 }, now);
+    assert!(matches!(sent(&mut sessions)[..], [(PeerAddress(3), _, SessionPacket::Pong { number: 1 }, _)]));
     assert!(matches!(sessions.poll_event(), Some(SessionEvent::Up { .. })));
 }
 
@@ -397,17 +392,17 @@ fn an_address_is_asked_for_what_only_it_can_read_before_a_session_moves_there() 
     let mut sessions = acceptor();
     let (here, there) = connected(&mut sessions);
     for _ in 0..100 {
-        deliver(&mut sessions, 4, here, SessionPacket::Ping { number: 1, life: None }, NOW);
+        deliver(&mut sessions, 4, here, SessionPacket::Ping { number: 1 }, NOW);
     }
     let asked = sent(&mut sessions);
-    let [(PeerAddress(4), session, SessionPacket::Ping { number, life: None }, _)] = asked[..] else {
+    let [(PeerAddress(4), session, SessionPacket::Ping { number }, _)] = asked[..] else {
         panic!("one PING was expected, not {asked:?}")
     };
     assert_eq!(session, there);
-    deliver(&mut sessions, 4, here, SessionPacket::Pong { number: number ^ 1, life: None }, NOW);
-    deliver(&mut sessions, 5, here, SessionPacket::Pong { number, life: None }, NOW);
+    deliver(&mut sessions, 4, here, SessionPacket::Pong { number: number ^ 1 }, NOW);
+    deliver(&mut sessions, 5, here, SessionPacket::Pong { number }, NOW);
     assert!(!sessions.has_events());
-    deliver(&mut sessions, 4, here, SessionPacket::Pong { number, life: None }, NOW);
+    deliver(&mut sessions, 4, here, SessionPacket::Pong { number }, NOW);
     let id = SessionId(0);
     assert_eq!(sessions.poll_event(), Some(SessionEvent::Moved { id, to: PeerAddress(4) }));
     let addresses: Vec<AddressUse> = core::iter::from_fn(|| sessions.poll_address()).collect();
@@ -416,17 +411,14 @@ fn an_address_is_asked_for_what_only_it_can_read_before_a_session_moves_there() 
     assert_eq!(addresses, expected);
     assert!(sessions.any_to(fourth) && !sessions.any_to(first));
     // It answers there now, and the former address is elsewhere.
-    deliver(&mut sessions, 4, here, SessionPacket::Ping { number: 2, life: None }, NOW);
-    assert!(matches!(
-        sent(&mut sessions)[..],
-        [(PeerAddress(4), _, SessionPacket::Pong { number: 2, life: None }, _)]
-    ));
+    deliver(&mut sessions, 4, here, SessionPacket::Ping { number: 2 }, NOW);
+    assert!(matches!(sent(&mut sessions)[..], [(PeerAddress(4), _, SessionPacket::Pong { number: 2 }, _)]));
 }
 
 #[test]
 fn a_reset_says_nothing_about_the_incarnation_and_yet_tells_lives_apart() {
     let mut sessions = acceptor();
-    deliver(&mut sessions, 9, WireSession(99 << 16), SessionPacket::Ping { number: 1, life: None }, NOW);
+    deliver(&mut sessions, 9, WireSession(99 << 16), SessionPacket::Ping { number: 1 }, NOW);
     let [(_, session, SessionPacket::Reset { life_code: code }, _)] = sent(&mut sessions)[..] else {
         panic!("RESET was expected")
     };
