@@ -4,6 +4,7 @@
 //! fit is not of this message, and two pieces are either the same one or do not overlap. Nor does a piece
 //! count that begins beyond what was permitted: so memory is written to only a round trip ahead of what came.
 
+use super::lots::Lots;
 use super::sending::Cut;
 
 /// What a piece did.
@@ -36,6 +37,7 @@ pub struct Assembly {
     priority: u8,
     tag: u16,
     fragment_bytes: u32,
+    lots: Lots,
 }
 
 impl Assembly {
@@ -57,6 +59,7 @@ impl Assembly {
             priority: 0,
             tag,
             fragment_bytes: cut.fragment_bytes,
+            lots: Lots::default(),
         })
     }
 
@@ -134,24 +137,37 @@ impl Assembly {
         }
     }
 
-    /// What was permitted and is not here, as offset and length, in order.
+    /// The timer asks for what is missing.
+    pub(super) fn ask(&mut self) {
+        let (permitted, present) = (self.granted.div_ceil(self.fragment_bytes), &self.present);
+        self.lots.ask(permitted, |piece| has(present, piece));
+    }
+
+    /// A new piece came, the one at `offset`. Whether the next question follows it at once.
+    #[inline]
+    pub(super) fn asks_on(&mut self, offset: u32) -> bool {
+        let (last, present) = (self.bytes.len() as u32 / self.fragment_bytes, &self.present);
+        self.lots.came(offset / self.fragment_bytes, last, |piece| has(present, piece))
+    }
+
+    /// What is asked for of what was permitted and is not here, as offset and length, in order.
     pub(super) fn missing(&self) -> impl Iterator<Item = (u32, u32)> {
-        let pieces = self.granted.div_ceil(self.fragment_bytes);
+        let pieces = self.lots.asked_to(self.granted.div_ceil(self.fragment_bytes));
         let mut piece = 0;
         core::iter::from_fn(move || {
-            while piece < pieces && self.has(piece) {
+            while piece < pieces && has(&self.present, piece) {
                 piece += 1;
             }
             let first = piece;
-            while piece < pieces && !self.has(piece) {
+            while piece < pieces && !has(&self.present, piece) {
                 piece += 1;
             }
             let (offset, end) = (first * self.fragment_bytes, piece.saturating_mul(self.fragment_bytes));
             (first < piece).then(|| (offset, end.min(self.total()) - offset))
         })
     }
+}
 
-    fn has(&self, piece: u32) -> bool {
-        self.present[(piece / 64) as usize] & (1 << (piece % 64)) != 0
-    }
+fn has(present: &[u64], piece: u32) -> bool {
+    present[(piece / 64) as usize] & (1 << (piece % 64)) != 0
 }

@@ -28,6 +28,7 @@ mod control;
 mod event;
 mod fuzz;
 mod inspect;
+mod lots;
 mod policy;
 mod questions;
 mod ready;

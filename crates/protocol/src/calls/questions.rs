@@ -139,7 +139,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         match slot.side {
             Side::Caller => {
                 let (caller, cut) = (&mut self.callers[place], &self.route.cut);
-                match &caller.state {
+                match &mut caller.state {
                     CallerState::Requesting if caller.request.length() <= cut.whole_bytes_max => {
                         // As cheap as a question, and it saves a round trip.
                         let (request, upkeep) = (&mut caller.request, &mut caller.upkeep);
@@ -147,6 +147,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                     }
                     CallerState::Requesting => ready.add_control(slot, &mut caller.upkeep, Control::RESEND),
                     CallerState::Receiving(response) if !response.is_withheld() => {
+                        response.ask();
                         ready.add_control(slot, &mut caller.upkeep, Control::RESEND);
                     }
                     _ => return false,
@@ -154,8 +155,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             }
             Side::Server => {
                 let server = &mut self.servers[place];
-                match &server.state {
+                match &mut server.state {
                     ServerState::Receiving(request) if !request.is_withheld() => {
+                        request.ask();
                         ready.add_control(slot, &mut server.upkeep, Control::RESEND);
                     }
                     _ => return false,

@@ -63,6 +63,9 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 if self.policy.arrived(reference, &self.channel.peer, response, &self.channel.route.cut) {
                     self.ready.add_control(reference, &mut caller.upkeep, Control::GRANT);
                 }
+                if response.asks_on(piece.offset) {
+                    self.ready.add_control(reference, &mut caller.upkeep, Control::RESEND);
+                }
                 None
             }
             Added::Complete => {

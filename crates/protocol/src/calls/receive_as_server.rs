@@ -151,6 +151,9 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 if self.policy.arrived(reference, &self.channel.peer, request, &self.channel.route.cut) {
                     self.ready.add_control(reference, &mut server.upkeep, Control::GRANT);
                 }
+                if request.asks_on(piece.offset) {
+                    self.ready.add_control(reference, &mut server.upkeep, Control::RESEND);
+                }
                 None
             }
             Added::Complete => {

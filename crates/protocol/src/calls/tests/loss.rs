@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::Tested;
-use super::world::{ECHO, HELD, World, request};
+use super::world::{ECHO, HELD, NarrowPort, World, request};
+use crate::basic::BasicConfig;
 use crate::session::{PeerAddress, SessionId};
 use crate::wire::{CallKey, Flags, Head, Header, Opcode, put_resend};
 
@@ -31,6 +32,29 @@ fn call_through<P: Tested>(node: usize, opcode: Opcode, count: u32, bytes: usize
     assert_eq!(world.nodes[1].ran, [(1, 1)].into());
     world.run_until(LIMIT, World::is_idle);
     world
+}
+
+/// Bursts of node 0 overflow a port that has room for four packets, of which each is 280th of the message.
+fn through_a_narrow_port<P: Tested>(caller: usize, bytes: usize, answer: u32) {
+    let mut world = World::<P>::pair(30);
+    let (session, _) = world.connected(caller, 1 - caller);
+    world.narrow = Some(NarrowPort { nanos_per_packet: 2_000, packets_max: 4, free_at: 0 });
+    world.call(caller, session, 1, ECHO, &request(1, bytes, answer));
+    // It was 60 to 100 ticks when each question asked for everything.
+    world.run_until(30 * BasicConfig::default().resend_interval, |world| {
+        world.nodes[caller].completed.contains_key(&1)
+    });
+    world.nodes[caller].assert_answered(1, answer as usize);
+    let again = world.nodes[0].calls.counters().retransmissions;
+    assert!((50..400).contains(&again), "{again} pieces were sent again");
+}
+
+fn a_long_request_gets_through_a_port_with_room_for_few_packets<P: Tested>() {
+    through_a_narrow_port::<P>(0, 400_000, 30);
+}
+
+fn a_long_response_gets_through_a_port_with_room_for_few_packets<P: Tested>() {
+    through_a_narrow_port::<P>(1, 30, 400_000);
 }
 
 fn a_lost_request_is_sent_again<P: Tested>() {
@@ -243,6 +267,8 @@ fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen<P: Test
 
 for_every_protocol!(
     a_lost_request_is_sent_again,
+    a_long_request_gets_through_a_port_with_room_for_few_packets,
+    a_long_response_gets_through_a_port_with_room_for_few_packets,
     a_question_that_brings_the_request_is_answered_while_that_runs,
     a_question_that_brings_a_request_which_is_answered_at_once_gets_the_answer_alone,
     a_lost_response_is_sent_again_and_the_request_does_not_run_again,

@@ -95,6 +95,8 @@ pub struct World<P: Policy> {
     pub recording: Option<Vec<(usize, usize, Vec<u8>)>>,
     /// Links of a certain rate with queues before them; without, packets only take their time.
     pub links: Option<Links>,
+    /// A port that the packets of node 0 pass through one after the other.
+    pub narrow: Option<NarrowPort>,
     /// Bytes sent, by node and priority.
     pub sent_bytes: BTreeMap<(usize, u8), u64>,
     flying: BinaryHeap<Flying>,
@@ -145,6 +147,7 @@ impl<P: Policy + Default> World<P> {
             filter: Box::new(|_, _| true),
             recording: None,
             links: None,
+            narrow: None,
             sent_bytes: BTreeMap::new(),
             flying: BinaryHeap::new(),
             sent: 0,
@@ -258,8 +261,13 @@ impl<P: Policy + Default> World<P> {
                 if let Some(recording) = &mut self.recording {
                     recording.push((from, to, bytes.clone()));
                 }
-                if self.nodes[from].alive && !self.cut.contains(&(from, to)) && (self.filter)(from, &bytes) {
-                    self.suffer(from, to, priority, bytes);
+                let passes = !self.cut.contains(&(from, to)) && (self.filter)(from, &bytes);
+                let queued = match &mut self.narrow {
+                    Some(port) if from == 0 => port.pass(self.now),
+                    _ => Some(0),
+                };
+                if let Some(queued_nanos) = queued.filter(|_| passes && self.nodes[from].alive) {
+                    self.suffer((from, to), priority, bytes, queued_nanos);
                 }
             }
         }
@@ -273,7 +281,7 @@ impl<P: Policy + Default> World<P> {
         (0..self.nodes.len()).find(|node| self.address_of(*node) == address)
     }
 
-    fn suffer(&mut self, from: usize, to: usize, priority: u8, bytes: Vec<u8>) {
+    fn suffer(&mut self, way: (usize, usize), priority: u8, bytes: Vec<u8>, queued_nanos: u64) {
         let faults = self.faults;
         if self.random.chance(faults.lost) {
             return;
@@ -288,11 +296,11 @@ impl<P: Policy + Default> World<P> {
             if self.random.chance(faults.truncated) {
                 bytes.truncate(self.random.below(bytes.len() as u64) as usize);
             }
-            let mut delay = LATENCY_NANOS;
+            let mut delay = LATENCY_NANOS + queued_nanos;
             if self.random.chance(faults.delayed) {
                 delay += self.random.below(faults.delay_nanos_max);
             }
-            self.fly((from, to), priority, bytes, delay);
+            self.fly(way, priority, bytes, delay);
         }
     }
 
@@ -305,6 +313,26 @@ impl<P: Policy + Default> World<P> {
         let order = (core::cmp::Reverse(leaves + delay_nanos), core::cmp::Reverse(self.sent));
         let before_queue = self.links.is_some();
         self.flying.push(Flying { order, from, to, priority, bytes, before_queue });
+    }
+}
+
+/// A port with room for a few packets. What finds none is lost.
+#[derive(Debug)]
+pub struct NarrowPort {
+    pub nanos_per_packet: u64,
+    pub packets_max: u64,
+    pub free_at: u64,
+}
+
+impl NarrowPort {
+    /// How long a packet waits here and takes; `None` when there is no room for it.
+    fn pass(&mut self, now: Instant) -> Option<u64> {
+        let waits = self.free_at.saturating_sub(now.as_nanos());
+        if waits >= self.packets_max * self.nanos_per_packet {
+            return None;
+        }
+        self.free_at = now.as_nanos() + waits + self.nanos_per_packet;
+        Some(waits + self.nanos_per_packet)
     }
 }
 
