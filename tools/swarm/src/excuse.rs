@@ -2,8 +2,8 @@
 //! spans of time.
 //!
 //! A report of silence needs silence. It is excused when, within the time that a peer needs to notice, hosts
-//! or paths were in trouble for as long as lies between the first and the last ping, or question to a process,
-//! or when so many packets are lost that three lost pings in a row are to be expected somewhere.
+//! or paths were in trouble for as long as lies between the first and the last ping, or question to a
+//! process, or when so many packets are lost that three lost pings in a row are to be expected somewhere.
 
 use core::time::Duration;
 

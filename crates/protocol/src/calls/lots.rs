@@ -1,10 +1,10 @@
 //! How much is asked for again at a time.
 //!
-//! The answer to a question is a burst of packets. Where a port on the way has room for a few of them, the others
-//! are lost again, and the next question waits for its ticks: a long message would crawl, a few packets in two
-//! ticks. So a question that was not answered in whole is followed by one for no more than came since, and one
-//! that was by the next at once, which may ask for a little more. Messages that lose a packet now and then
-//! never get there: their first question is answered.
+//! The answer to a question is a burst of packets. Where a port on the way has room for a few of them, the
+//! others are lost again, and the next question waits for its ticks: a long message would crawl, a few
+//! packets in two ticks. So a question that was not answered in whole is followed by one for no more than
+//! came since, and one that was by the next at once, which may ask for a little more. Messages that lose a
+//! packet now and then never get there: their first question is answered.
 //!
 //! Counted in pieces. The invariant: while a round lasts, something below `asked_to` is missing.
 
@@ -20,8 +20,8 @@ pub(super) struct Lots {
     round: Option<Round>,
 }
 
-/// From a question of the timer until everything is here that was permitted by then, or was sent before the last
-/// piece that is here.
+/// From a question of the timer until everything is here that was permitted by then, or was sent before the
+/// last piece that is here.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     until: u32,
@@ -55,8 +55,9 @@ impl Lots {
         self.begin(Round { until: permitted, asked_to: 0, asked: 0, came: 0, whole_to }, is_here);
     }
 
-    /// A piece came that was missing. True when it was the last that the question was about, and there is more
-    /// to ask for: what is missing in front of the `last` piece that is here was sent before that, and is lost.
+    /// A piece came that was missing. True when it was the last that the question was about, and there is
+    /// more to ask for: what is missing in front of the `last` piece that is here was sent before that, and
+    /// is lost.
     #[inline]
     pub(super) fn came(&mut self, piece: u32, last: u32, is_here: impl Fn(u32) -> bool) -> bool {
         match self.round {
@@ -65,7 +66,6 @@ impl Lots {
         }
     }
 
-    #[cold]
     fn came_in(&mut self, mut round: Round, last: u32, is_here: impl Fn(u32) -> bool) -> bool {
         round.came += 1;
         while round.whole_to < round.asked_to && is_here(round.whole_to) {

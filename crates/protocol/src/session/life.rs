@@ -2,11 +2,11 @@
 //!
 //! An endpoint answers pings when it is polled. A program that computes, waits in a barrier or stands in a
 //! breakpoint does not poll, and is not dead for that. So each side says in OPEN or ACCEPT where its process
-//! answers for it ([`LifePort`]): no session is up whose peer has not said it. When two pings in a row were not answered, the process is asked there,
-//! again with each further one; who carries the question, and how, is the caller's business
-//! ([`Sessions::poll_question`], [`Sessions::found_alive`]). While it is found alive the peer is *late* and
-//! its session stays; it is pinged once in a peer timeout. A peer is dead when neither it nor its process was
-//! heard for the peer timeout, and both have been asked.
+//! answers for it ([`LifePort`]): no session is up whose peer has not said it. When two pings in a row were
+//! not answered, the process is asked there, again with each further one; who carries the question, and how,
+//! is the caller's business ([`Sessions::poll_question`], [`Sessions::found_alive`]). While it is found alive
+//! the peer is *late* and its session stays; it is pinged once in a peer timeout. A peer is dead when neither
+//! it nor its process was heard for the peer timeout, and both have been asked.
 //!
 //! Peers that do not say where they answer are judged by their packets alone.
 
@@ -67,8 +67,8 @@ impl Life {
 }
 
 impl Sessions {
-    /// The peers of later sessions learn that this side's process answers at `port` for it, if it does anywhere, and a
-    /// peer whose process lives may be silent for `poll_timeout`, if there is a limit.
+    /// The peers of later sessions learn that this side's process answers at `port` for it, if it does
+    /// anywhere, and a peer whose process lives may be silent for `poll_timeout`, if there is a limit.
     pub fn set_life(&mut self, port: Option<LifePort>, poll_timeout: Option<Duration>) {
         (self.life, self.poll_timeout) = (port, poll_timeout);
     }

@@ -147,8 +147,8 @@ pub enum SessionPacket {
 }
 
 /// Where a process answers, by a thread of its own, that it lives and still has the endpoint of a session.
-/// What the bytes mean is the business of those that ask and answer there (see `docs/protocol/life.md`), but that
-/// they are never all 0.
+/// What the bytes mean is the business of those that ask and answer there (see `docs/protocol/life.md`), but
+/// that they are never all 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LifePort(pub [u8; LIFE_PORT_BYTES]);
 

@@ -30,8 +30,8 @@ fn deliver_one(from: &mut Sessions, number: u32, to: &mut Sessions, now: Instant
     to.handle(PeerAddress(number), || None, &header, head.as_bytes(), now);
 }
 
-/// An end that hears nothing more in its only session: lets four peer timeouts pass, in which the peer's process
-/// is found alive whenever it is asked. Gives the ports that were asked.
+/// An end that hears nothing more in its only session: lets four peer timeouts pass, in which the peer's
+/// process is found alive whenever it is asked. Gives the ports that were asked.
 fn ports_asked(end: &mut Sessions, start: Instant) -> Vec<LifePort> {
     let Some(SessionEvent::Up { id, .. }) = end.poll_event() else { panic!("the session is up") };
     let mut asked = Vec::new();
