@@ -5,7 +5,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{LONG, Pair, assign_to_transports, pattern, settings, transports};
+use common::{LONG, Pair, and_auto, assign_to_transports, pattern, settings, transports};
 use farcall::{
     CallError, CallRefused, Cancellation, Deferred, DownReason, Endpoint, Event, Executor, Service,
 };
@@ -57,7 +57,7 @@ fn pairs() -> impl Iterator<Item = Pair> {
     let mut settings = settings(&[]);
     assign_to_transports(&mut settings, "message_bytes_max", MESSAGE_BYTES_MAX);
     assign_to_transports(&mut settings, "calls_max", 64);
-    transports().map(move |kind| {
+    and_auto(transports()).map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
     })
@@ -140,7 +140,7 @@ fn futures_complete_in_any_order_under_the_small_executor() {
             });
         }
         executor.run();
-        assert_eq!(sum.get(), (1..=50).sum());
+        assert_eq!(sum.get(), (1..=50).sum::<u64>());
         let answer = pair.client.block_on(async { pair.client.call(pair.server, ECHO, b"one more").await });
         assert_eq!(&answer.expect("an answer")[..], b"one more");
     }
@@ -277,7 +277,7 @@ fn an_answer_can_be_kept_beyond_the_endpoint() {
 
 #[test]
 fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_session() {
-    for kind in transports() {
+    for kind in and_auto(transports()) {
         let limits = |bytes: &str| {
             let mut settings = settings(&[]);
             assign_to_transports(&mut settings, "message_bytes_max", bytes);
@@ -330,7 +330,7 @@ fn a_poll_lends_out_requests_that_have_no_handler() {
 
 /// Runs a test with an endpoint that calls itself, over every transport.
 fn over_every_transport_with_itself(test: impl Fn(&farcall::Endpoint, farcall::Peer)) {
-    for kind in transports() {
+    for kind in and_auto(transports()) {
         println!("over {kind}");
         let node = farcall::Node::new(farcall::bootstrap::Bootstrap::alone(), settings(&[]));
         let endpoint = node.endpoint(kind.name()).expect("an endpoint");

@@ -8,7 +8,7 @@ use common::counters::sum_of;
 use common::life::{Cluster, MORTAL, SURVIVOR, alone, mortal, role};
 use common::litter::{all_socket_names, holdings, named_shared_memory, socket_names};
 use common::victim::{ECHO, KEEP, serve, talk_until_death};
-use common::{LONG, pattern, transports_without_launcher};
+use common::{LONG, and_auto, pattern, transports_without_launcher};
 use farcall::{CallError, DownReason, Endpoint, Event};
 
 /// The default limit of silence, and time for a busy machine.
@@ -29,7 +29,7 @@ fn a_killed_server_is_reported_and_all_calls_to_it_end() {
         return serve();
     }
     let _alone = alone();
-    for kind in transports_without_launcher() {
+    for kind in and_auto(transports_without_launcher()) {
         let cluster = Cluster::new("a_killed_server_is_reported_and_all_calls_to_it_end", kind, &[]);
         let before = holdings();
         let mut server = cluster.start("server");
@@ -80,7 +80,7 @@ fn a_server_outlives_killed_clients_and_serves_others() {
         }
     }
     let _alone = alone();
-    for kind in transports_without_launcher() {
+    for kind in and_auto(transports_without_launcher()) {
         let cluster = Cluster::new("a_server_outlives_killed_clients_and_serves_others", kind, &[]);
         let requests = sum_of(kind.name(), "requests");
         cluster.endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
@@ -120,7 +120,7 @@ fn a_client_asleep_in_a_wait_is_woken_by_the_death_of_its_peer() {
         return serve();
     }
     let _alone = alone();
-    for kind in transports_without_launcher() {
+    for kind in and_auto(transports_without_launcher()) {
         let name = "a_client_asleep_in_a_wait_is_woken_by_the_death_of_its_peer";
         let cluster = Cluster::new(name, kind, &["endpoint.idle=block", "endpoint.spin_time=0us"]);
         let mut server = cluster.start("server");

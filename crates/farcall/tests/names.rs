@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{LONG, settings, transports_without_launcher};
+use common::{LONG, and_auto, settings, transports_without_launcher};
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::{
     Balance, CallError, Connection, Event, NamedCallError, NoServer, Node, NodeError, Service, TargetError,
@@ -107,7 +107,7 @@ fn who(connection: &Connection<'_>) -> u64 {
 
 #[test]
 fn a_server_is_found_by_its_name_over_every_transport() {
-    for kind in transports_without_launcher() {
+    for kind in and_auto(transports_without_launcher()) {
         println!("over {kind}");
         let registry = registry();
         let client = node(&registry);
@@ -242,7 +242,7 @@ fn a_leaving_server_answers_what_it_has_and_takes_nothing_new() {
 
 #[test]
 fn a_leaving_server_says_so_to_callers_that_do_not_ask_by_name() {
-    for kind in transports_without_launcher() {
+    for kind in and_auto(transports_without_launcher()) {
         println!("over {kind}");
         let registry = registry();
         let server = node(&registry);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::stream::Stream;
-use common::{LONG, settings, transports};
+use common::{LONG, and_auto, settings, transports};
 use farcall::{AnySource, SendError, Sending, Tag};
 
 /// A tag that is received last, if ever.
@@ -15,7 +15,7 @@ const FLOOD: u16 = 600;
 const BYTES: usize = 1000;
 
 fn streams() -> impl Iterator<Item = Stream> {
-    transports().map(|kind| {
+    and_auto(transports()).map(|kind| {
         println!("over {kind}");
         Stream::over(kind, &settings(&["endpoint.unexpected_bytes=64K"]))
     })

@@ -39,7 +39,7 @@ fn where_memory_cannot_be_shared_the_network_is_taken_and_the_reason_is_known() 
     let without_room = settings(&["shm.mapped_bytes_max=1M"]);
     let (way, why) =
         way_of_a_call(&Pair::with_client_settings(TransportKind::AUTO, without_room, settings(&[]), serve));
-    assert_eq!(way, "basic+udp");
+    assert_eq!(way, "tcp");
     let refused = why.iter().find(|why| why.starts_with("ring+shm: ")).expect("it was tried");
     assert!(refused.contains("over shm.mapped_bytes_max"), "{refused}");
 }

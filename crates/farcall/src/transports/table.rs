@@ -99,7 +99,7 @@ transports! {
     /// All that choose among the others.
     SEVERAL {
         AUTO = TransportKind::Auto, "auto",
-            "the best of ring+shm, ring+verbs and basic+udp that both ends of a session have",
+            "the best of ring+shm, ring+verbs, tcp and basic+udp that both ends of a session have",
             None, OfSeveral;
     }
     /// All that connect processes of machines with RDMA devices: see [`TransportKind::presence`].

@@ -23,10 +23,13 @@ struct Rule {
     polls_always: bool,
 }
 
-/// The ways of a process, best first: memory before RDMA, both before the kernel's network.
+/// The ways of a process, best first: memory before RDMA, both before the kernel's network; of that TCP
+/// first, which finds the way's MTU by itself, yields to other traffic, passes what lets connections pass,
+/// and reports the end of a process at once. UDP is for peers that have no TCP.
 const ON_MACHINE: &[Rule] = &[
     Rule { kind: TransportKind::RING_SHM, reach: Reach::Machine, polls_always: true },
     Rule { kind: TransportKind::RING_VERBS, reach: Reach::Network, polls_always: false },
+    Rule { kind: TransportKind::TCP, reach: Reach::Network, polls_always: false },
     Rule { kind: TransportKind::BASIC_UDP, reach: Reach::Network, polls_always: false },
 ];
 const _: () = assert!(ON_MACHINE.len() <= WAYS_MAX);

@@ -24,8 +24,8 @@ use farcall::{Endpoint, Node, Peer, Presence, TransportKind};
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// Every transport that connects processes here, or those that `FARCALL_TEST_TRANSPORTS` names. Those whose
-/// library or device is absent are named with the reason. `auto`, which is made of others, has tests of its
-/// own, and is there when it is named.
+/// library or device is absent are named with the reason. `auto`, which is made of others, is there when it
+/// is named: see [`and_auto`].
 pub fn transports() -> impl Iterator<Item = TransportKind> {
     let asked = std::env::var("FARCALL_TEST_TRANSPORTS").ok();
     let asked: Option<Vec<TransportKind>> =
@@ -42,6 +42,12 @@ pub fn transports() -> impl Iterator<Item = TransportKind> {
         }
         None | Some(Presence::Here { .. }) => true,
     })
+}
+
+/// These, and `auto`, unless others were named.
+pub fn and_auto(kinds: impl Iterator<Item = TransportKind>) -> impl Iterator<Item = TransportKind> {
+    let is_asked = std::env::var_os("FARCALL_TEST_TRANSPORTS").is_some();
+    kinds.chain((!is_asked).then_some(TransportKind::AUTO))
 }
 
 /// Those that connect processes although no launcher started them together.

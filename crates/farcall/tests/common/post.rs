@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use farcall::{AnySource, Context, Endpoint, Peer, Service, Tag};
 
-use super::{LONG, Pair, assign_to_transports, settings, transports};
+use super::{LONG, Pair, and_auto, assign_to_transports, settings, transports};
 
 /// Sends the message back with the tag that follows.
 const ECHO: Service = Service(1);
@@ -74,7 +74,7 @@ pub fn pairs() -> impl Iterator<Item = Pair> {
     // Many threads spin at once, and none of them is dead.
     let mut settings = settings(&["endpoint.unexpected_bytes=64K", "endpoint.peer_timeout=30s"]);
     assign_to_transports(&mut settings, "message_bytes_max", LIMIT);
-    transports().map(move |kind| {
+    and_auto(transports()).map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
     })
