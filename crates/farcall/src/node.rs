@@ -71,11 +71,14 @@ impl Node {
     /// settings of the environment.
     ///
     /// Names are kept where `FARCALL_NAMES` says: by the registry at `host:port`, which must be there, or in
-    /// a file that the user wrote (`file:PATH`). Without the variable it is the registry at
+    /// a file that the user wrote (`file:PATH`), or in etcd (`etcd://host:port/prefix`). Without the variable it is the registry at
     /// [`REGISTRY_DEFAULT`](crate::bootstrap::REGISTRY_DEFAULT), which may start later.
     pub fn open() -> Result<Self, NodeError> {
+        Self::open_with(NamesPlace::from_env().map_err(BootstrapError::from)?)
+    }
+
+    fn open_with(place: NamesPlace) -> Result<Self, NodeError> {
         let settings = Settings::load([])?;
-        let place = NamesPlace::from_env().map_err(BootstrapError::from)?;
         match place {
             NamesPlace::File(path) => {
                 let written = Arc::new(WrittenDown::read(path)?);
@@ -85,16 +88,18 @@ impl Node {
                 let place = HostPort::parse(REGISTRY_DEFAULT).expect("a constant that is a host and a port");
                 Ok(Self::with_names(Bootstrap::nowhere()?, NamesSource::Registry(place), settings))
             }
+            NamesPlace::Etcd(place) => {
+                Ok(Self::with_names(Bootstrap::nowhere()?, NamesSource::Etcd(place), settings))
+            }
             NamesPlace::Registry(place) => Ok(Self::new(Bootstrap::open(&place, JOIN_WITHIN)?, settings)),
         }
     }
 
-    /// As [`Node::open`], with the registry at `host:port` or `farcall://host:port`, whatever the environment
-    /// says.
-    pub fn open_at(registry: &str) -> Result<Self, NodeError> {
-        let place =
-            HostPort::parse_url(registry).ok_or_else(|| NodeError::Registry { text: registry.to_owned() })?;
-        Ok(Self::new(Bootstrap::open(&place, JOIN_WITHIN)?, Settings::load([])?))
+    /// As [`Node::open`], with the names at `host:port`, `farcall://host:port`, `etcd://host:port/prefix` or
+    /// `file:PATH`, whatever the environment says.
+    pub fn open_at(names: &str) -> Result<Self, NodeError> {
+        let place = NamesPlace::parse(names).ok_or_else(|| NodeError::Registry { text: names.to_owned() })?;
+        Self::open_with(place)
     }
 
     /// As [`Node::open`], serving the registry itself, at an address of this machine: `0.0.0.0:7117` and
@@ -279,8 +284,10 @@ pub enum NodeError {
     /// The file of names is of no use.
     #[error(transparent)]
     Names(#[from] WrittenDownError),
-    /// The address of a registry is none.
-    #[error("`{text}` is no registry; give host:port or farcall://host:port")]
+    /// Names cannot be there.
+    #[error(
+        "`{text}` has no names; give host:port, farcall://host:port, etcd://host:port/prefix or file:PATH"
+    )]
     Registry {
         /// The text given.
         text: String,

@@ -26,7 +26,7 @@ pub fn random<const N: usize>() -> [u8; N] {
 }
 
 /// The name of this machine.
-pub(super) fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = uname().nodename().to_string_lossy().into_owned();
     if name.is_empty() { "an unnamed machine".to_owned() } else { name }
 }

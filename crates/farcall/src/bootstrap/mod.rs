@@ -30,7 +30,7 @@ pub use directory::{
     BarrierError, CompareError, Directory, JoinError, LocalRanks, MissingRanks, PublishError, ResolveError,
 };
 pub use hosts::{HostList, HostPort};
-pub(crate) use incarnation::machine_number;
+pub(crate) use incarnation::{host_name, machine_number};
 pub use incarnation::{random, random_incarnation};
 pub use keys::KEY_FILE_VARIABLE;
 pub use launch::{Launch, LaunchError};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::LaunchError;
 use super::hosts::HostPort;
+use crate::names::{ETCD_SCHEME, EtcdPlace};
 
 /// What addresses of registries may begin with.
 pub const URL_SCHEME: &str = "farcall://";
@@ -24,7 +25,8 @@ pub const PARENT_VARIABLE: &str = "FARCALL_PARENT";
 /// The processor core that the starting thread is to run on.
 pub const CORE_VARIABLE: &str = "FARCALL_CORE";
 
-/// Where names are kept, for processes without ranks: `host:port`, `farcall://host:port` or `file:PATH`.
+/// Where names are kept, for processes without ranks: `host:port`, `farcall://host:port`,
+/// `etcd://host:port/prefix` or `file:PATH`.
 pub const NAMES_VARIABLE: &str = "FARCALL_NAMES";
 
 /// All variables that say how a process was started; none of them is a parameter.
@@ -48,6 +50,8 @@ pub(crate) enum NamesPlace {
     Registry(HostPort),
     /// In a file.
     File(PathBuf),
+    /// In etcd.
+    Etcd(EtcdPlace),
 }
 
 impl NamesPlace {
@@ -57,14 +61,18 @@ impl NamesPlace {
     }
 
     fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, LaunchError> {
-        let place = read(lookup, NAMES_VARIABLE, "host:port, farcall://host:port or file:PATH", |text| {
-            match text.strip_prefix("file:") {
-                Some("") => None,
-                Some(path) => Some(Self::File(path.into())),
-                None => HostPort::parse_url(text).map(Self::Registry),
-            }
-        });
-        Ok(place?.unwrap_or(Self::Default))
+        const EXPECTED: &str = "host:port, farcall://host:port, etcd://host:port/prefix or file:PATH";
+        Ok(read(lookup, NAMES_VARIABLE, EXPECTED, Self::parse)?.unwrap_or(Self::Default))
+    }
+
+    /// Reads where names are.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix("file:") {
+            Some("") => None,
+            Some(path) => Some(Self::File(path.into())),
+            None if text.starts_with(ETCD_SCHEME) => EtcdPlace::parse(text).map(Self::Etcd),
+            None => HostPort::parse_url(text).map(Self::Registry),
+        }
     }
 }
 
@@ -87,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_in_a_registry_or_in_a_file() {
+    fn names_are_in_a_registry_in_etcd_or_in_a_file() {
         let parse = |text: Option<&str>| NamesPlace::from_lookup(|_| text.map(OsString::from));
         let registry = HostPort::parse("[::1]:7117").expect("a place");
         assert_eq!(parse(None), Ok(NamesPlace::Default));
@@ -95,7 +103,9 @@ mod tests {
             assert_eq!(parse(Some(text)), Ok(NamesPlace::Registry(registry.clone())));
         }
         assert_eq!(parse(Some("file:/etc/names")), Ok(NamesPlace::File("/etc/names".into())));
-        for text in ["", "host", "file:", "http://host:1", "farcall://host"] {
+        let etcd = EtcdPlace::parse("etcd://a:2379/eu").map(NamesPlace::Etcd);
+        assert_eq!(parse(Some("etcd://a:2379/eu")).ok(), etcd);
+        for text in ["", "host", "file:", "http://host:1", "farcall://host", "etcd://host"] {
             assert!(parse(Some(text)).is_err(), "{text}");
         }
     }

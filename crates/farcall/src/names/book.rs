@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::etcd::{Etcd, EtcdPlace};
 use super::target::Target;
 use super::written::WrittenDown;
 use super::{Names, TargetError};
@@ -19,6 +20,8 @@ pub(crate) enum NamesSource {
     Registry(HostPort),
     /// What the user wrote down.
     Written(Arc<WrittenDown>),
+    /// Etcd.
+    Etcd(EtcdPlace),
 }
 
 /// All sources of names of one process.
@@ -59,6 +62,7 @@ impl NamesBook {
             NamesSource::Joined(directory) => Arc::clone(directory) as _,
             NamesSource::Registry(place) => self.registry(place)?,
             NamesSource::Written(written) => Arc::clone(written) as _,
+            NamesSource::Etcd(place) => Arc::new(Etcd::at(place, self.incarnation)),
         };
         Ok(Arc::clone(self.own.get_or_init(|| own)))
     }

@@ -1,11 +1,14 @@
 //! What every source of names that can be written to does, run over each.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
 use farcall_base::Address;
 
 use super::Names;
+use super::etcd::Etcd;
+use super::etcd::testing;
 use crate::bootstrap::{Directory, LocalRanks, NameWatch, Rendezvous, Server};
 
 /// Far longer than anything here takes; reached only when something is broken.
@@ -14,7 +17,7 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// Two processes and what they share.
 struct Pair {
-    _keeps: Option<Rendezvous>,
+    _keeps: Option<Box<dyn Any>>,
     one: Arc<dyn Names>,
     two: Option<Arc<dyn Names>>,
 }
@@ -30,7 +33,7 @@ fn at_a_registry() -> Pair {
     let join =
         |incarnation| Directory::open(&registry.address().into(), incarnation, PLENTY).expect("it is there");
     let (one, two) = (Arc::new(join(100)), Arc::new(join(101)));
-    Pair { _keeps: Some(registry), one, two: Some(two) }
+    Pair { _keeps: Some(Box::new(registry)), one, two: Some(two) }
 }
 
 fn at_a_rendezvous() -> Pair {
@@ -38,7 +41,15 @@ fn at_a_rendezvous() -> Pair {
     let place = registry.address().into();
     let one = Directory::join(&place, 0, 1, 100, PLENTY).expect("the rank is free");
     let two = Directory::open(&place, 101, PLENTY).expect("it takes members without ranks");
-    Pair { _keeps: Some(registry), one: Arc::new(one), two: Some(Arc::new(two)) }
+    Pair { _keeps: Some(Box::new(registry)), one: Arc::new(one), two: Some(Arc::new(two)) }
+}
+
+/// Nothing where there is no etcd.
+fn in_etcd() -> Option<Pair> {
+    let server = testing::Server::start("conformance")?;
+    let at = |incarnation| Arc::new(Etcd::at(&server.place(), incarnation));
+    let (one, two) = (at(100), at(101));
+    Some(Pair { _keeps: Some(Box::new(server)), one, two: Some(two) })
 }
 
 fn address(text: &str) -> Address {
@@ -107,6 +118,11 @@ fn names_in_one_process() {
 #[test]
 fn names_at_a_registry() {
     conforms(at_a_registry());
+}
+
+#[test]
+fn names_in_etcd() {
+    in_etcd().into_iter().for_each(conforms);
 }
 
 #[test]

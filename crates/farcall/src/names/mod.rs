@@ -2,13 +2,14 @@
 //!
 //! An endpoint [listens](crate::Endpoint::listen) under a name; another one
 //! [connects](crate::Endpoint::connect) to it and is led to one of the servers that listen there. Where names
-//! are kept is behind the seam [`Names`]: in a registry, which is told within a lease when a process is gone,
-//! or written down by the user. `docs/clusters.md` describes it for users.
+//! are kept is behind the seam [`Names`]: in a registry or in etcd, which are told within a lease when a
+//! process is gone, or written down by the user. `docs/clusters.md` describes it for users.
 
 mod balance;
 mod book;
 mod call;
 mod connection;
+mod etcd;
 mod listener;
 mod target;
 mod written;
@@ -24,6 +25,8 @@ pub(crate) use book::{NamesBook, NamesSource};
 pub use call::{NamedCall, NamedCallError};
 pub(crate) use connection::address_at;
 pub use connection::{Connection, NoServer};
+pub use etcd::ETCD_SCHEME;
+pub(crate) use etcd::EtcdPlace;
 pub use listener::{Drained, ListenError, Listener};
 pub use target::TargetError;
 pub use written::{WrittenDown, WrittenDownError};

@@ -344,7 +344,7 @@ fn a_member_that_is_silent_for_its_lease_is_overdue() {
     world.now += lease / 2;
     world.registry.heard(1, world.now);
     world.now += lease / 2;
-    assert_eq!(world.registry.overdue(world.now), [], "it was heard of in between");
+    assert_eq!(world.registry.overdue(world.now), [0_u64; 0], "it was heard of in between");
     world.now += lease / 2;
     assert_eq!(world.registry.overdue(world.now), [1], "and the other one promised nothing");
 }
