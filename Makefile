@@ -66,7 +66,7 @@ vary-rdma: build ## Measures what the parameters of the verbs drivers change, in
 		--count 40000 --figure trimmed --blocks 5 --vary verbs.signal_period,verbs.mtu,verbs.inline_bytes,verbs.huge_pages
 
 .PHONY: test
-test: lint docs test-fuzz model test-python test-workspace test-rdma-if-possible ## Checks and tests everything
+test: lint docs test-fuzz model test-python test-workspace test-keys test-rdma-if-possible ## Checks and tests everything
 
 .PHONY: lint
 lint: ## Checks format, lints and foreign crates; warnings count as errors
@@ -94,6 +94,10 @@ test-workspace: ## Unit, property, conformance and end-to-end tests
 test-python: ## The wheel for Python, installed into a fresh environment
 	scripts/prepare python
 	scripts/test-python
+
+.PHONY: test-keys
+test-keys: ## The tests of calls and messages over packets that are sealed with a cluster key
+	scripts/test-keys
 
 .PHONY: test-million
 test-million: ## A million messages that nobody expects, over every transport; `make test` sends fewer over some

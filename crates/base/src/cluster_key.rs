@@ -13,6 +13,9 @@ impl ClusterKey {
     /// The length of a key.
     pub const BYTES: usize = 32;
 
+    /// The most keys that a process has: one that it uses, and others that are on their way in or out.
+    pub const RING_MAX: usize = 8;
+
     /// A key of these bytes, which nobody else may foretell.
     pub fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(Zeroizing::new(bytes))

@@ -2,8 +2,8 @@
 //! with `#` say nothing. The first key is used, the others are believed as well, so that keys are exchanged
 //! without a stop.
 //!
-//! Only its owner may read it, as `ssh` demands of private keys: a regular file of the process's own user or of
-//! root, without a permission for anybody else.
+//! Only its owner may read it, as `ssh` demands of private keys: a regular file of the process's own user or
+//! of root, without a permission for anybody else.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,9 +19,6 @@ const OTHERS: u32 = 0o077;
 
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-
-/// The most keys of a file.
-const KEYS_MAX: usize = 8;
 
 /// The file is looked at for changes at most this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -66,7 +63,7 @@ pub enum KeyFileError {
         line: usize,
     },
     /// There is no key in it, or there are too many.
-    #[error("{path} holds {keys} keys: one to {KEYS_MAX} are wanted")]
+    #[error("{path} holds {keys} keys: one to {max} are wanted", max = ClusterKey::RING_MAX)]
     Number {
         /// Which file.
         path: String,
@@ -109,8 +106,8 @@ impl KeyFile {
         &self.keys
     }
 
-    /// Looks whether the file has changed, at most once a second, and reads it then. False when it has and
-    /// cannot be read: the keys stay what they were, and the next look tries again.
+    /// Looks whether the file has changed, at most once a second, and reads it then; whether the keys are
+    /// others now. When it cannot be read the keys stay what they were, and the next look tries again.
     pub fn renew(&mut self) -> Result<bool, KeyFileError> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(false);
@@ -155,7 +152,7 @@ fn read(path: &Path) -> Result<(Stamp, Vec<ClusterKey>), KeyFileError> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize));
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
     let keys = parse(&bytes).map_err(|line| KeyFileError::Malformed { path: name(), line })?;
-    if keys.is_empty() || keys.len() > KEYS_MAX {
+    if keys.is_empty() || keys.len() > ClusterKey::RING_MAX {
         return Err(KeyFileError::Number { path: name(), keys: keys.len() });
     }
     Ok((Stamp::of(&about), keys))

@@ -170,11 +170,17 @@ pub enum Key {
     Generate {
         /// The file; there must be none yet
         file: PathBuf,
+        /// Writes one JSON object to a file, or to standard output with `-`
+        #[arg(long, value_name = "FILE")]
+        json: Option<Destination>,
     },
     /// Says what the keys of a file are called; the keys themselves are not shown
     Show {
         /// The file
         file: PathBuf,
+        /// Writes one JSON object to a file, or to standard output with `-`
+        #[arg(long, value_name = "FILE")]
+        json: Option<Destination>,
     },
 }
 

@@ -11,7 +11,6 @@ mod fields;
 mod foreign;
 mod hosts;
 mod incarnation;
-mod keys;
 mod launch;
 mod limits;
 mod listing;
@@ -32,7 +31,6 @@ pub use directory::{
 pub use hosts::{HostList, HostPort};
 pub(crate) use incarnation::{host_name, machine_number};
 pub use incarnation::{random, random_incarnation};
-pub use keys::KEY_FILE_VARIABLE;
 pub use launch::{Launch, LaunchError};
 pub use limits::{
     BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, LEASE_MAX, LEASE_MIN, MEMBERS_MAX,
@@ -43,6 +41,7 @@ pub use placement::{Placement, PlacementError};
 pub use refusal::Refusal;
 pub use rendezvous::{Rendezvous, RendezvousError, fuzz_rendezvous};
 pub use start::{Bootstrap, BootstrapError, JOIN_WITHIN, REGISTRY_DEFAULT};
+pub use stream::KEY_FILE_VARIABLE;
 pub(crate) use variables::NamesPlace;
 pub use variables::{
     CORE_VARIABLE, EXTERNAL_VARIABLE, HOSTS_VARIABLE, LAUNCH_VARIABLES, NAMES_VARIABLE, PARENT_VARIABLE,

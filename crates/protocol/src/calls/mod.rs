@@ -195,8 +195,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         }
     }
 
-    /// Takes a packet in, of an endpoint whose sessions have no keys. A message that it completes is returned;
-    /// look for events *before* it is used.
+    /// Takes a packet in, of an endpoint whose sessions have no keys. A message that it completes is
+    /// returned; look for events *before* it is used.
     ///
     /// A message of one packet is not copied: the delivery says where in `packet` it is.
     #[inline]

@@ -1,21 +1,44 @@
-//! The cluster keys that a process has, and codes by which it is known without a session.
+//! The cluster keys that a process has, what is derived from them, and codes by which a process is known
+//! without a session.
 
 use core::fmt;
 
 use farcall_base::ClusterKey;
+use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use ring::hmac;
+use zeroize::Zeroizing;
 
 use super::phases::PHASE_PACKETS;
-use super::secret::derive;
-
-/// The most keys of a ring: one that is used, and others that are on their way in or out.
-pub const KEYS_MAX: usize = 8;
 
 /// The length of the code of REFUSE and RETRY.
 pub(crate) const CODE_BYTES: usize = 16;
 
 /// That of RESET, which must not be longer than the shortest packet that it answers.
 pub(crate) const RESET_CODE_BYTES: usize = 8;
+
+/// 32 bytes that nobody else knows.
+pub(super) type Secret = Zeroizing<[u8; 32]>;
+
+/// How many bytes to derive.
+struct Bytes(usize);
+
+impl KeyType for Bytes {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// Bytes for a purpose, from which neither the secret nor what it gives for other purposes can be found:
+/// HKDF-Expand with SHA-256 (RFC 5869).
+pub(super) fn derive<const N: usize>(secret: &[u8; 32], purpose: &[u8]) -> Zeroizing<[u8; N]> {
+    let mut derived = Zeroizing::new([0; N]);
+    let secret = Prk::new_less_safe(HKDF_SHA256, secret);
+    secret
+        .expand(&[purpose], Bytes(N))
+        .and_then(|bytes| bytes.fill(&mut *derived))
+        .expect("HKDF gives up to 8160 bytes, and as many as were asked for");
+    derived
+}
 
 /// Says which key an OPEN is sealed with, and nothing else about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +75,9 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// A ring of at least one and at most [`KEYS_MAX`] keys; `None` of fewer or more.
+    /// A ring of at least one and at most [`ClusterKey::RING_MAX`] keys; `None` of fewer or more.
     pub fn new(keys: Vec<ClusterKey>) -> Option<Self> {
-        if keys.is_empty() || keys.len() > KEYS_MAX {
+        if keys.is_empty() || keys.len() > ClusterKey::RING_MAX {
             return None;
         }
         let keys = keys.into_iter().map(StatelessKey::new).collect();

@@ -12,6 +12,7 @@
 //! - The number also says with which key a packet is sealed: each 2²² packets have a key of their own, made
 //!   from the one before, which is forgotten. No bit says so, and so none can be flipped.
 //! - What belongs to no session yet or any more (REFUSE, RETRY, RESET) carries a code under the cluster key.
+//! - Connections are sealed by the same keys, frame by frame and in order ([`StreamOpener`]).
 //! - An endpoint with a key neither sends nor takes a session without: there is nothing to fall back to.
 //!
 //! Here is what is computed; [`crate::session`] decides when.
@@ -19,12 +20,11 @@
 mod cluster;
 mod handshake;
 mod phases;
-mod secret;
 mod stream;
 mod window;
 
+pub use cluster::Keyring;
 pub(crate) use cluster::{CODE_BYTES, KeyId, RESET_CODE_BYTES, StatelessKey};
-pub use cluster::{KEYS_MAX, Keyring};
 pub(crate) use handshake::{Acceptor, CLEAR_BYTES, HELLO_BYTES, OFFER_BYTES, Opener, REPLY_BYTES};
 pub(crate) use phases::{SessionKeys, Unsealed};
 pub use stream::{SEALED_BYTES, StreamOpener, StreamOpening, StreamSealing, accept_stream};

@@ -10,7 +10,7 @@ use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
 use super::TAG_BYTES;
-use super::secret::{Secret, derive};
+use super::cluster::{Secret, derive};
 use super::stream::{StreamOpening, StreamSealing};
 use super::window::Window;
 use crate::wire::HEADER_BYTES;
@@ -77,7 +77,6 @@ impl Sealing {
         packet.extend_from_slice(tag.expect("no packet is too long for the cipher").as_ref());
     }
 
-    #[cold]
     fn change(&mut self) {
         (self.present, self.next) = Phase::derive(&self.next);
         self.ends_at += self.phase_packets;
@@ -150,7 +149,6 @@ impl Opening {
     }
 
     /// A packet of the next phase has come, which becomes the present one.
-    #[cold]
     fn change(&mut self) {
         let (behind, secret) = Phase::derive(&self.behind);
         let present = core::mem::replace(&mut self.next, behind);

@@ -1,8 +1,8 @@
 //! Hostile packets against sessions with keys, as a pure function of some bytes.
 //!
-//! The attacker sees every packet and has no key. It sends packets of its own, and those that it saw, altered,
-//! cut short, and again. None may end the session of the two honest sides, none may pass as one of theirs, and
-//! an address that proves nothing is never sent more than came from it.
+//! The attacker sees every packet and has no key. It sends packets of its own, and those that it saw,
+//! altered, cut short, and again. None may end the session of the two honest sides, none may pass as one of
+//! theirs, and an address that proves nothing is never sent more than came from it.
 
 use core::time::Duration;
 

@@ -16,8 +16,8 @@ use crate::keys::{
 };
 use crate::wire::{
     Cookie, HEADER_BYTES, Head, Header, KEYED_VERSION, KeyedOpen, OfferPacket, Opcode, Protocol,
-    RefuseReason, SessionPacket, WireSession, life_code, offer_bytes, parse_keyed_accept, parse_opened,
-    put_coded, put_keyed_accept, put_keyed_open, split_coded, with_identity,
+    RefuseReason, SessionPacket, WireSession, checksum_matches, life_code, offer_bytes, parse_keyed_accept,
+    parse_opened, put_coded, put_keyed_accept, put_keyed_open, split_coded, with_identity,
 };
 
 use super::hosts::Host;
@@ -184,8 +184,11 @@ impl Sessions {
         }
     }
 
-    /// Begins to agree on keys with an acceptor.
+    /// Begins to agree on keys with an acceptor, where there is a cluster key.
     pub(super) fn begin_agreement(&mut self, index: u16) {
+        if !self.has_keys() {
+            return;
+        }
         let local = self.slots[usize::from(index)].local;
         let offer = SessionPacket::Open(self.offer_packet(local, self.config.offer), Cookie::NONE);
         let Some(keys) = &mut self.keys else { return };
@@ -228,6 +231,11 @@ impl Sessions {
         packet: &[u8],
         now: Instant,
     ) {
+        // What is not sealed may be damaged: it is not to be taken for a word of an attacker.
+        if !is_sealed(header.opcode) && !checksum_matches(packet) {
+            self.counters.checksum_errors += 1;
+            return;
+        }
         match header.opcode {
             Opcode::Open => self.on_keyed_open(from, host, header, packet, now),
             Opcode::Accept => self.on_keyed_accept(from, header, packet, now),
@@ -256,8 +264,8 @@ impl Sessions {
         keys.ring.vouches(covered, code).then_some(said)
     }
 
-    /// A RESET counts when the session's very peer says it. Any other process of the cluster does not know the
-    /// session either, and says so to whoever asks.
+    /// A RESET counts when the session's very peer says it. Any other process of the cluster does not know
+    /// the session either, and says so to whoever asks.
     fn on_keyed_reset(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
         let Some((said, covered, code)) = split_coded::<RESET_CODE_BYTES>(packet) else {
             self.counters.malformed += 1;

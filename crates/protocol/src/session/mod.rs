@@ -24,7 +24,8 @@
 //!
 //! Nothing but RESET, CLOSE and REFUSE ends a session from outside. Each must name a number of 48 bits and
 //! come from the session's address, and CLOSE must name the incarnation. So who cannot read what the two
-//! sides send cannot end it. Without keys ([`crate::keys`]) nothing is encrypted: who can read can do all of it.
+//! sides send cannot end it. Without keys ([`crate::keys`]) nothing is encrypted: who can read can do all of
+//! it.
 
 mod config;
 mod cookies;

@@ -10,11 +10,10 @@ use farcall_protocol::keys::{Keyring, SEALED_BYTES, StreamOpener, StreamOpening,
 
 use super::super::fields::Malformed;
 use super::super::hosts::HostPort;
-use super::super::keys;
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
-use super::super::stream::keep_alive;
+use super::super::stream::{self, keep_alive};
 use super::backoff::Backoff;
 use super::error::JoinError;
 
@@ -118,7 +117,7 @@ fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<Opened, L
         io::ErrorKind::NetworkUnreachable if address.ip().is_loopback() => LinkError::NoLoopback,
         _ => unreachable(error),
     })?;
-    let ring = keys::ring_of_environment().map_err(LinkError::Key)?;
+    let ring = stream::ring_of_environment().map_err(LinkError::Key)?;
     prepare(&stream).map_err(unreachable)?;
     let link = match ring {
         Some(ring) => agree(stream, &ring, deadline)?,
@@ -176,7 +175,7 @@ fn receive_frame(stream: &TcpStream, within: Duration) -> io::Result<Vec<u8>> {
 
 /// Agrees on keys with a registry that has the same cluster key.
 fn agree(stream: TcpStream, ring: &Keyring, deadline: Instant) -> Result<Link, LinkError> {
-    let opener = StreamOpener::new(ring, &mut keys::entropy());
+    let opener = StreamOpener::new(ring, &mut stream::entropy());
     let answered = send_frame(&stream, &opener.hello())
         .and_then(|()| receive_frame(&stream, attempt_time(deadline)))
         .map_err(|error| match error.kind() {

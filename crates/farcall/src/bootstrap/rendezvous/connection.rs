@@ -10,11 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use farcall_protocol::keys::{Keyring, SEALED_BYTES, StreamOpening, StreamSealing, accept_stream};
 
-use super::super::keys;
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::Answer;
 use super::super::refusal::Refusal;
-use super::super::stream::keep_alive;
+use super::super::stream::{self, keep_alive};
 
 /// The most bytes that wait for a member that does not read; a member beyond it has stopped.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -65,8 +64,8 @@ pub(super) enum State {
 pub(super) struct Finished;
 
 impl Connection {
-    /// Takes an accepted connection, which must join before `deadline`, by one of the cluster keys of `ring` if
-    /// there is one.
+    /// Takes an accepted connection, which must join before `deadline`, by one of the cluster keys of `ring`
+    /// if there is one.
     pub(super) fn new(
         stream: TcpStream,
         from: IpAddr,
@@ -149,8 +148,8 @@ impl Connection {
         self.input.len() > self.taken
     }
 
-    /// The next message that has arrived whole, as its sender wrote it. The answer to one that asks for keys is
-    /// queued here.
+    /// The next message that has arrived whole, as its sender wrote it. The answer to one that asks for keys
+    /// is queued here.
     pub(super) fn next_message(&mut self) -> Result<Option<Vec<u8>>, Finished> {
         loop {
             let Some(frame) = self.next_frame()? else { return Ok(None) };
@@ -158,7 +157,7 @@ impl Connection {
                 Secrecy::Plain => return Ok(Some(frame)),
                 Secrecy::Agreed(keys) => return keys.1.open(&frame).map(Some).ok_or(Finished),
                 Secrecy::Expected(ring) => {
-                    let Some((reply, sealing, opening)) = accept_stream(ring, &frame, &mut keys::entropy())
+                    let Some((reply, sealing, opening)) = accept_stream(ring, &frame, &mut stream::entropy())
                     else {
                         self.output.extend_from_slice(&Answer::Refused(Refusal::Key).to_frame());
                         return Err(Finished);

@@ -21,7 +21,7 @@ use self::registry::Registry;
 use self::server::Server;
 use super::RANKS_MAX;
 use super::hosts::HostPort;
-use super::keys;
+use super::stream;
 
 /// How many connections the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
@@ -95,7 +95,7 @@ impl Rendezvous {
 
     fn listen(at: impl ToSocketAddrs, address: String, registry: Registry) -> Result<Self, RendezvousError> {
         let refused = |error: io::Error| RendezvousError::Listen { address, reason: error.to_string() };
-        let keys = keys::file_of_environment().map(|path| KeyFile::open(&path)).transpose()?;
+        let keys = stream::file_of_environment().map(|path| KeyFile::open(&path)).transpose()?;
         let listener = TcpListener::bind(at).map_err(refused)?;
         Self::serve(listener, registry, keys)
             .map_err(|error| RendezvousError::Resources { reason: error.to_string() })

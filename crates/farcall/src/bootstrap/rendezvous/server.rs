@@ -17,10 +17,10 @@ use farcall_driver::KeyFile;
 use farcall_protocol::keys::Keyring;
 
 use super::super::fields::Malformed;
-use super::super::keys;
 use super::super::limits::MEMBERS_PER_ADDRESS_MAX;
 use super::super::messages::{Answer, Ask, Join, VERSION};
 use super::super::refusal::Refusal;
+use super::super::stream;
 use super::connection::{Connection, Finished, State};
 use super::registry::{Fault, Leaving, LinkId, Outgoing, Registry};
 use super::strangers::Strangers;
@@ -195,7 +195,7 @@ impl Server {
     fn ring(&mut self) -> Option<Keyring> {
         let file = self.keys.as_mut()?;
         let _ = file.renew();
-        Some(keys::ring(file))
+        Some(stream::ring(file))
     }
 
     fn take_in(&mut self, connection: Connection, deadline: Instant) {

@@ -175,7 +175,10 @@ fn nobody_without_the_key_ends_a_session<P: Tested>() {
     for packet in forged {
         packet.put(link.remote, &mut head);
         for end in [Vec::new(), vec![0; 8], vec![0; 16]] {
-            world.inject(0, 1, &[head.as_bytes(), &end].concat());
+            let mut forged = [head.as_bytes(), &end].concat();
+            let sum = crate::wire::checksum_of(&forged[4..]);
+            forged[..4].copy_from_slice(&sum.to_le_bytes());
+            world.inject(0, 1, &forged);
         }
     }
     world.run_for(Duration::from_micros(50));
