@@ -73,6 +73,8 @@ fn never_varied(document: &Document) -> Option<Finding> {
 }
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod public_tables;
 #[cfg(test)]
 mod tests;
