@@ -33,7 +33,7 @@ use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
 pub use perf::Perf;
-use runs::{Audit, Diff, Explain, Export, Ps, ReportArguments, Top};
+use runs::{Audit, Calibrate, Diff, Explain, Export, Ps, ReportArguments, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{ImportSource, LandscapeArgument, Tune, TuneAction};
 
@@ -61,8 +61,11 @@ pub enum Command {
     Compare(Compare),
     /// Checks figures that somebody published or recorded: what cannot be true, what limits, and what would tell
     Audit(Audit),
-    /// Explains runs that were recorded: the laws of `audit` on our own figures
+    /// Explains runs that were recorded, and processes that run: what limits, how sure that is, what to do next
     Explain(Explain),
+    /// Fits a fabric profile to this machine or to recorded runs of a pair of hosts, and says how well it
+    /// predicts what it has not seen
+    Calibrate(Calibrate),
     /// Makes one page of recorded runs that needs nothing else: findings, tables, curves and the machine
     Report(ReportArguments),
     /// Tells two recorded runs apart: the machine and parameters first, then every figure

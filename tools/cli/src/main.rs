@@ -72,6 +72,7 @@ fn run() -> Result<(), Failure> {
         Command::Sim(Sim::Swarm(swarm)) => commands::sim::run(&swarm),
         Command::Sim(Sim::Causes(causes)) => commands::explain::score::run(&causes),
         Command::Audit(audit) => commands::audit::run(&audit),
+        Command::Calibrate(calibrate) => commands::calibrate::run(&calibrate),
         Command::Explain(explain) => commands::explain::run(&explain),
         Command::Report(report) => commands::report::run(&report),
         Command::Diff(diff) => commands::diff::run(&diff),

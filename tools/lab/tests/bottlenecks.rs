@@ -7,10 +7,11 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::{Action, Cluster, Picos, Profile, Schedule, Scheduled};
 use farcall_lab::explain::analysis::finding::{Finding, Section};
+use farcall_lab::explain::recorded::causes::causes;
 use farcall_lab::explain::recorded::{RecordedFigure, RecordedRun, Run, anatomy};
 use farcall_lab::explain::trace::PARTS;
 use farcall_lab::run::closed_loop::ClosedLoop;
-use farcall_lab::run::closed_loop::Outcome;
+use farcall_lab::run::closed_loop::{Outcome, Ran};
 use farcall_lab::run::echo::EchoTest;
 use farcall_lab::run::exchange::{Buffers, Instruments};
 use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
@@ -143,13 +144,17 @@ fn a_delay_in_a_fault_decorator_is_named_on_lanes_and_on_packets() {
 
 /// The server runs for 100 us, and then its neighbour does.
 fn share_the_core(cluster: &Cluster) {
+    share_the_core_of(cluster, 0);
+}
+
+fn share_the_core_of(cluster: &Cluster, host: u32) {
     let events = (1..400_u64).map(|turn| {
         let at = Picos::from(Duration::from_micros(100 * turn));
-        let action = if turn % 2 == 1 { Action::Pause(vec![0]) } else { Action::Resume(vec![0]) };
+        let action = if turn % 2 == 1 { Action::Pause(vec![host]) } else { Action::Resume(vec![host]) };
         Scheduled { at, action }
     });
     let schedule = Schedule { events: events.collect(), ..Schedule::default() };
-    cluster.fabric().set_schedule(schedule).expect("host 0 is there");
+    cluster.fabric().set_schedule(schedule).expect("the host is there");
 }
 
 #[test]
@@ -157,6 +162,29 @@ fn a_server_that_shares_its_core_is_named() {
     let found = first(&Bottleneck { prepare: share_the_core, ..NONE }, "standstill", 1.6);
     let share = found.figure("share_percent").expect("a share");
     assert!((share - 50.0).abs() < 15.0, "{found:?}");
+}
+
+/// The same run as its record is with what the fabric's resources did.
+fn observed(bottleneck: &Bottleneck<'_>) -> RecordedRun {
+    let outcome = echo(bottleneck.transport, bottleneck);
+    let Ran::OnFabric(ran) = &outcome.ran else { panic!("it was simulated") };
+    let mut recorded = run("a", bottleneck);
+    recorded.figures[0].more.insert("uses".to_owned(), json!(ran.uses));
+    recorded
+}
+
+#[test]
+fn pauses_of_a_server_and_of_a_client_are_named_from_what_was_counted() {
+    let share_clients: fn(&Cluster) = |cluster| share_the_core_of(cluster, 1);
+    for (prepare, rule) in
+        [(share_the_core as fn(&Cluster), "standstill"), (share_clients, "client_standstill")]
+    {
+        let findings = causes(&[observed(&Bottleneck { prepare, ..NONE })]);
+        let first = findings.first().expect("something limits");
+        assert_eq!(first.rule, rule, "{findings:#?}");
+        let share = first.figure("share_percent").expect("a share");
+        assert!((share - 50.0).abs() < 15.0, "{first:?}");
+    }
 }
 
 #[test]

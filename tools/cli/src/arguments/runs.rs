@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::Args;
+use farcall::TransportKind;
 use farcall_lab::explain::analysis::input::{Assumption, Tolerances};
 
 use super::{Output, parse_seconds, whole_number};
@@ -44,8 +45,20 @@ fn parse_tolerance(text: &str) -> Result<(String, f64), String> {
 #[derive(Debug, Args)]
 pub struct Explain {
     /// Folders that --record made; several are put side by side
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN", required_unless_present = "pid")]
     pub runs: Vec<PathBuf>,
+    /// Watches processes that run instead: what limits each, and who waits for whom among them
+    #[arg(
+        long,
+        value_name = "PID",
+        num_args = 1..,
+        value_parser = whole_number::<{ u32::MAX as u64 }>,
+        conflicts_with_all = ["runs", "try_out"]
+    )]
+    pub pid: Vec<u64>,
+    /// With --pid: for how long
+    #[arg(long, default_value = "10", value_parser = parse_seconds, requires = "pid")]
+    pub seconds: Duration,
     /// Carries out the experiment that could refute the first cause of each run, on a simulated fabric, and
     /// says whether it did
     #[arg(long = "try")]
@@ -55,6 +68,24 @@ pub struct Explain {
     #[arg(long, default_value = "5", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
     pub pairs: u64,
     /// Writes one JSON object for each finding to a file, or to standard output (instead of text) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// `farcall calibrate`.
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// Folders of runs of `perf echo` that --record made, such as between two hosts [default: measures here]
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The transport whose measurements the profile is fitted to
+    #[arg(long, value_name = "NAME")]
+    pub transport: TransportKind,
+    /// Where the profile is written
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Writes one JSON object for each measurement and its prediction to a file, or to standard output
+    /// (instead of a table) with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
 }

@@ -39,7 +39,10 @@ fn show(difference: &Difference, report: &mut Report) -> Result<(), Failure> {
     if difference.cells.is_empty() {
         report.line("nothing to compare: no figure is in both; give runs of the same command")?;
     } else {
-        report.line(format_args!("# {:<30} after / before [95 %]    unit verdict", "figure"))?;
+        report.line(format_args!(
+            "# {:<30} {:>12} {:>12} {:<4} after / before [95 % of all]  verdict",
+            "figure", "before", "after", "unit"
+        ))?;
     }
     for cell in &difference.cells {
         show_cell(cell, report)?;
@@ -57,16 +60,31 @@ fn show_cell(cell: &Cell, report: &mut Report) -> Result<(), Failure> {
     let ratio = cell.ratio;
     let interval = ratio.interval.map_or(String::new(), |(low, high)| format!(" [{low:.3}, {high:.3}]"));
     let (name, unit, verdict) = (&cell.name, &cell.unit, cell.verdict());
-    report.line(format_args!("{name:<32} {:>8.3}{interval:<16} {unit:<4} {verdict}", ratio.ratio))?;
+    let (before, after) = (shown(cell.before), shown(cell.after));
+    report.line(format_args!(
+        "{name:<32} {before:>12} {after:>12} {unit:<4} {:>8.3}{interval:<16} {verdict}",
+        ratio.ratio
+    ))?;
     report.object(&json!({
         "schema": SCHEMA,
         "kind": "figure",
         "name": name,
         "unit": unit,
+        "before": cell.before,
+        "after": cell.after,
         "ratio": ratio.ratio,
         "ratio_low": ratio.interval.map(|(low, _)| low),
         "ratio_high": ratio.interval.map(|(_, high)| high),
         "pairs": ratio.blocks,
         "verdict": verdict,
     }))
+}
+
+/// A value in its base unit, in few characters.
+fn shown(value: f64) -> String {
+    match value {
+        many if many >= 1e9 => format!("{:.3}e9", many / 1e9),
+        some if some >= 1e6 => format!("{:.3}e6", some / 1e6),
+        few => format!("{few:.3}"),
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod benchkv;
+pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod diff;

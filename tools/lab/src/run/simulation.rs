@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Totals};
+use farcall_base::seed_of_stream;
 use serde_json::{Value, json};
 
 use crate::run::exchange::OwnCounters;
@@ -118,10 +119,14 @@ impl SimulatedFabric {
         (totals.bytes_delivered + headers) as f64
     }
 
-    /// Hosts on this fabric, on which nothing runs yet.
+    /// Hosts on this fabric, on which nothing runs yet. What faults draw follows the fabric's seed as well as
+    /// `fault.seed`.
     pub(crate) fn cluster(&self, hosts: usize, settings: &Settings) -> Result<Cluster, SimulationError> {
-        let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings.clone())?;
-        if [settings.basic.checksum, settings.homa.checksum] == [Some(false); 2] {
+        let mut settings = settings.clone();
+        settings.fault.seed = seed_of_stream(self.seed, settings.fault.seed);
+        let carries_little = [settings.basic.checksum, settings.homa.checksum] == [Some(false); 2];
+        let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings)?;
+        if carries_little {
             cluster.fabric().carry_at_most(CARRIED_BYTES);
         }
         Ok(cluster)

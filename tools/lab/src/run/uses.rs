@@ -20,6 +20,8 @@ pub struct Use {
     pub busy: f64,
     /// How many packets were there at a time, waiting or in work, those of all together.
     pub there: f64,
+    /// How many of them were in work, and did not wait.
+    pub working: f64,
 }
 
 /// What the processors of hosts of one role did.
@@ -48,8 +50,8 @@ pub struct Uses {
     pub packets: u64,
     /// Packets that found a queue full or were lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Sends that found the send queue of the network card full.
-    pub send_queue_full: u64,
+    /// The share of the time for which the send queue was full of the host whose was so the longest.
+    pub send_queue_full: f64,
     /// Hosts that answer.
     pub servers: HostUse,
     /// Hosts that call; where all do both, they are here and not among the servers.
@@ -109,12 +111,11 @@ impl Ledger {
             ("fault", drops(|totals| totals.drops_fault)),
             ("partition", drops(|totals| totals.drops_partition)),
         ];
-        let refused = |hosts: &[HostUsage]| hosts.iter().map(|host| host.send_queue_full).sum::<u64>();
         Uses {
             window_nanos: window / 1e3,
             packets: self.totals.packets_delivered - before.totals.packets_delivered,
             drops: drops.into_iter().map(|(place, count)| (place.to_owned(), count)).collect(),
-            send_queue_full: refused(&self.hosts) - refused(&before.hosts),
+            send_queue_full: span.send_queue_full(),
             servers: span.hosts(0..servers),
             clients: span.hosts(servers..self.hosts.len()),
             resources: span.resources(profile).into_iter().map(|(name, on)| (name.to_owned(), on)).collect(),
@@ -159,6 +160,12 @@ impl Span<'_> {
         }
     }
 
+    fn send_queue_full(&self) -> f64 {
+        let pairs = self.after.hosts.iter().zip(&self.before.hosts);
+        let full = pairs.map(|(after, before)| self.share(after.queue_full, before.queue_full));
+        full.fold(0.0, f64::max)
+    }
+
     fn resources(&self, profile: &Profile) -> Vec<(&'static str, Use)> {
         let stage = |of: fn(&NicUsage) -> StageUsage| {
             let usage = |ledger: &Ledger| ledger.nics.iter().map(of).collect::<Vec<_>>();
@@ -173,6 +180,7 @@ impl Span<'_> {
         let mut reads = stage(|nic| nic.memory_reads);
         let requests = self.part_of_reads(reads);
         reads.there -= requests.there;
+        reads.working -= requests.working;
         let mut all = vec![
             ("nic_reads", reads),
             ("nic_read_requests", requests),
@@ -195,7 +203,8 @@ impl Span<'_> {
         };
         let grown = |of: fn(&NicUsage) -> Picos| (sum(self.after, of) - sum(self.before, of)) as f64;
         let part = grown(|nic| nic.read_requests) / grown(|nic| nic.memory_reads.busy).max(1.0);
-        Use { at: reads.at, busy: reads.busy * part, there: reads.there * part }
+        let Use { at, busy, there, working } = reads;
+        Use { at, busy: busy * part, there: there * part, working: working * part }
     }
 
     fn busiest(&self, after: &[StageUsage], before: &[StageUsage]) -> Use {
@@ -208,7 +217,9 @@ impl Span<'_> {
         let there = |((after, before), _): ((&StageUsage, &StageUsage), u32)| {
             self.share(after.busy + after.waited, before.busy + before.waited)
         };
-        Use { at, busy, there: pairs().map(there).sum() }
+        let working =
+            |((after, before), _): ((&StageUsage, &StageUsage), u32)| self.share(after.busy, before.busy);
+        Use { at, busy, there: pairs().map(there).sum(), working: pairs().map(working).sum() }
     }
 
     /// What nothing waits for and takes its time all the same.
@@ -230,9 +241,9 @@ impl Span<'_> {
         let trips = stages(|nic| nic.memory_reads)
             + 0.5 * stages(|nic| nic.sending)
             + 0.5 * stages(|nic| nic.receiving);
-        let there = |passed: f64, delay: Picos| Use {
-            there: passed * delay.0 as f64 / self.window,
-            ..Use::default()
+        let there = |passed: f64, delay: Picos| {
+            let there = passed * delay.0 as f64 / self.window;
+            Use { there, working: there, ..Use::default() }
         };
         [
             ("flight", there(flights, profile.link.propagation)),

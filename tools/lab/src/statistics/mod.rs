@@ -4,4 +4,5 @@ pub mod batches;
 pub mod bootstrap;
 pub mod histogram;
 pub mod little;
+pub mod search;
 pub mod warmup;

@@ -1,8 +1,10 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
-mod rerun;
+mod live;
+pub mod rerun;
 pub mod score;
 mod trial;
+mod waits;
 
 use farcall_base::printable;
 use farcall_lab::explain::recorded::{RecordedRun, explain as findings};
@@ -14,6 +16,11 @@ use crate::output::Report;
 
 /// Reads all runs before anything is said of one.
 pub fn run(explain: &Explain) -> Result<(), Failure> {
+    if !explain.pid.is_empty() {
+        let pids: Vec<_> = explain.pid.iter().map(|pid| *pid as u32).collect();
+        let mut report = Report::open(explain.json.as_ref())?;
+        return show(&live::watch(&pids, explain.seconds)?, &mut report);
+    }
     let read = |path: &std::path::PathBuf| RecordedRun::read(path).map_err(Failure::run);
     let runs = explain.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut report = Report::open(explain.json.as_ref())?;

@@ -43,10 +43,13 @@ const INJECTIONS: &[Injection] = &[
     put_in("loss", "H --in-flight 8 --set fault.drop_permille=10"),
     put_in("corruption", "B --in-flight 8 --set basic.checksum=true --set fault.corrupt_permille=10"),
     put_in("ring_room", "R --in-flight 16 --set fabric.lanes.ring_bytes=8192"),
-    put_in("ring_room", "R --in-flight 64 --set fabric.lanes.ring_bytes=4096"),
+    put_in(
+        "ring_room",
+        "R --in-flight 64 --set fabric.lanes.ring_bytes=4096 --set fabric.nic.transmit_packet_ns=50",
+    ),
     put_in(
         "block_memory",
-        "perf echo --transport ring+sim --sizes 64K --in-flight 16 --set fabric.lanes.block_bytes=131072",
+        "perf echo --transport ring+sim --sizes 64K --in-flight 16 --set fabric.lanes.block_bytes=131072 --set fabric.nic.transmit_packet_ns=50",
     ),
     put_in(
         "send_queue",

@@ -2,7 +2,7 @@
 
 mod echo;
 mod open_loop;
-mod simulated;
+pub mod simulated;
 mod store;
 mod vary;
 mod workload;

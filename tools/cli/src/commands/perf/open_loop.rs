@@ -290,10 +290,13 @@ fn fields(
         ("clients", clients.into()),
         ("servers", servers.into()),
         ("waited", outcome.waited.into()),
+        ("mean_ns", band.latency.mean_nanos.into()),
         ("counters", json!(outcome.counters)),
     ];
     match simulation {
-        Some(run) => fields.extend(run.fields()),
+        // What the whole measurement did stands beside all its messages together.
+        Some(run) => fields
+            .extend(run.fields().into_iter().filter(|(name, _)| band.decile.is_none() || *name != "uses")),
         None => fields.push(("seed", test.seed.into())),
     }
     fields

@@ -94,6 +94,9 @@ impl VariedTest for VariedEcho<'_> {
 
     fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
         let (test, fabric) = prepared;
+        // Each run of each block draws for itself, faults included.
+        let mut test = test.clone();
+        test.closed_loop.seed = seed;
         let size = sizes(self.perf, &Echo)[row];
         let found = match (self.site, fabric) {
             (Site::Fabric(_), Some(fabric)) => {

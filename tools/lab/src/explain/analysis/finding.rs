@@ -12,6 +12,8 @@ pub const SCHEMA: &str = "farcall.finding.v1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
+    /// What limits, how sure that is, and what to do next: a sentence each.
+    Summary,
     /// Figures that cannot all be true.
     Contradiction,
     /// Figures that say less than they seem to.
@@ -37,6 +39,7 @@ pub enum Section {
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Summary => "in short",
             Self::Contradiction => "contradictions",
             Self::Caution => "cautions",
             Self::Agreement => "agreements",

@@ -18,6 +18,9 @@ use crate::explain::trace::{PARTS, TraceSummary};
 /// A cause that gains less is not named.
 const GAIN_MIN: f64 = 1.05;
 
+/// A counter explains the time of a pattern when it has that part of its share.
+const COUNTED_MIN: f64 = 0.5;
+
 /// Gains that differ by less than this part are equal.
 const SAME_GAIN: f64 = 0.05;
 
@@ -42,6 +45,9 @@ pub(super) struct Anatomy {
     /// The share of messages that had to wait for room.
     waiting: f64,
     server_waited: Option<f64>,
+    /// The share of a call's time that was a wait for what is sent again, and how many such waits there were.
+    silent: f64,
+    silences: f64,
 }
 
 impl Anatomy {
@@ -50,19 +56,18 @@ impl Anatomy {
         let trace: TraceSummary = serde_json::from_value(figure.more.get("trace")?.clone()).ok()?;
         let per_second = figure.more.get("calls_per_second").and_then(Value::as_f64)?;
         let sane = per_second > 0.0 && trace.calls >= CALLS_MIN && trace.total.typical > 0.0;
-        let counted: f64 = ["counters", "server_counters"]
-            .iter()
-            .filter_map(|field| figure.more.get(*field)?.as_object())
-            .flatten()
-            .filter(|(name, _)| name.ends_with(".ring_full"))
-            .filter_map(|(_, count)| count.as_f64())
-            .sum();
+        let calls = figure.samples.max(1) as f64;
+        let in_flight = figure.in_flight.max(1) as f64;
+        let silence_nanos = counted(figure, "silence_time");
         sane.then(|| Self {
             about: format!("{} {}", figure.transport, figure.name),
-            in_flight: figure.in_flight.max(1) as f64,
+            in_flight,
             is_alone: figure.in_flight <= 1 && figure.more.get("clients").and_then(Value::as_u64) == Some(1),
             per_second,
-            waiting: counted / (2.0 * figure.samples.max(1) as f64),
+            waiting: counted(figure, "ring_full") / (2.0 * calls),
+            // By Little's law a call takes the number in flight over the rate.
+            silent: (silence_nanos / calls / (in_flight / per_second * 1e9)).min(0.99),
+            silences: counted(figure, "silences"),
             server_waited: figure.more.get("server_waited").and_then(Value::as_f64),
             trace,
         })
@@ -117,6 +122,14 @@ impl Anatomy {
     }
 }
 
+/// A counter's sum over all groups of clients and servers.
+fn counted(figure: &RecordedFigure, name: &str) -> f64 {
+    let groups =
+        ["counters", "server_counters"].iter().filter_map(|field| figure.more.get(*field)?.as_object());
+    let of_name = groups.flatten().filter(|(full, _)| full.rsplit('.').next() == Some(name));
+    of_name.filter_map(|(_, count)| count.as_f64()).sum()
+}
+
 /// The numbers of a closed loop.
 #[derive(Clone, Copy, Debug)]
 struct System {
@@ -168,7 +181,14 @@ fn ranked(cell: &Anatomy, run: &str) -> Vec<Finding> {
     let mut causes = causes(cell);
     causes.retain(|cause| cause.gain >= GAIN_MIN);
     let steps = |cause: &Cause| (cause.gain.ln() / SAME_GAIN).round();
-    causes.sort_by(|a, b| steps(b).total_cmp(&steps(a)).then(b.share.total_cmp(&a.share)));
+    // A counter that explains the time goes before a pattern in it.
+    let patterns =
+        causes.iter().filter(|cause| !cause.is_counted).map(|cause| cause.share).fold(0.0, f64::max);
+    let explains = |cause: &Cause| cause.is_counted && cause.share >= COUNTED_MIN * patterns;
+    causes.sort_by(|a, b| {
+        let by_gain = || steps(b).total_cmp(&steps(a)).then(b.share.total_cmp(&a.share));
+        explains(b).cmp(&explains(a)).then_with(by_gain)
+    });
     causes.truncate(CAUSES_MAX);
     let about = format!("{run}{}, {} in flight", cell.about, cell.in_flight);
     let next = causes

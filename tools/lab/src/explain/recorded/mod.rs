@@ -13,6 +13,7 @@ mod messages;
 mod part_changes;
 mod quota;
 mod read;
+mod summary;
 mod varied;
 mod write;
 
@@ -85,8 +86,10 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     findings.extend(throttled(runs));
     findings.extend(interventions(runs));
     findings.extend(causes::causes(runs));
+    findings.extend(causes::stores(runs));
     findings.extend(anatomy(runs));
     findings.extend(messages(runs));
+    let mut findings = summary::with_summary(findings);
     findings.sort_by_key(|finding| finding.section);
     findings
 }

@@ -87,7 +87,7 @@ impl VariedEffect {
     }
 
     fn is_real(&self) -> bool {
-        matches!(self.verdict.as_str(), "better" | "worse")
+        !self.is_without_width() && matches!(self.verdict.as_str(), "better" | "worse")
     }
 
     /// What it is of, in a few words.
@@ -99,6 +99,11 @@ impl VariedEffect {
             _ if self.is_of_factor() => self.factors[0].clone(),
             _ => "all of them together".to_owned(),
         }
+    }
+
+    /// Whether all blocks found exactly the same change: they were copies, and tell as much as one.
+    fn is_without_width(&self) -> bool {
+        self.ratio != 1.0 && self.interval.is_some_and(|(low, high)| high - low < f64::EPSILON)
     }
 
     /// By how much the figure changes, and how sure that is.
@@ -196,6 +201,14 @@ fn hypothesis(about: &str, rank: usize, effect: &VariedEffect) -> Finding {
     let acts_on = ACTS_ON.iter().find(|(part, _)| name.contains(part));
     let cause = acts_on.map_or_else(String::new, |(_, cause)| format!(", which acts on {cause}"));
     let (rule, sentence) = match effect.verdict.as_str() {
+        _ if effect.is_without_width() => (
+            "without_width",
+            format!(
+                "neither confirmed nor refuted: `{name}`{cause}: {change}, an interval of width zero: all {} blocks found the \
+                 same, so that nothing was drawn again and chance was not looked at",
+                effect.blocks
+            ),
+        ),
         "better" | "worse" => (
             "confirmed",
             format!("confirmed: the figure depends on `{name}`{cause}: {change}, {}", effect.verdict),

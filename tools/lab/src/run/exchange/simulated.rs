@@ -7,7 +7,6 @@ use std::rc::Rc;
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Fabric, Program, Tasks};
 use farcall::{Endpoint, Event, Instant, Node, Peer};
-use farcall_base::seed_of_stream;
 
 use super::client::{ClosedLoop, Run};
 use super::counters::OwnCounters;
@@ -45,7 +44,6 @@ pub fn simulate_with(
 ) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
     let exchange = Rc::new(exchange.clone());
     let findings = Rc::new(RefCell::new(Findings { instruments, ..Findings::default() }));
-    let settings = &with_seed(settings, exchange.seed);
     let mut cluster = fabric.cluster(exchange.servers + exchange.clients, settings)?;
     for rank in 0..cluster.size() {
         let (exchange, findings) = (Rc::clone(&exchange), Rc::clone(&findings));
@@ -69,13 +67,6 @@ pub fn simulate_with(
     let servers = findings.servers.iter();
     result.asides.traces.extend(servers.filter_map(|(rank, server)| HostTrace::end(*rank, server)));
     Ok((result, run))
-}
-
-/// What faults draw follows the seed of the measurement as well as `fault.seed`.
-fn with_seed(settings: &Settings, seed: u64) -> Settings {
-    let mut settings = settings.clone();
-    settings.fault.seed = seed_of_stream(seed, settings.fault.seed);
-    settings
 }
 
 /// What the clients have found so far.

@@ -12,7 +12,15 @@ pub(super) struct Cause {
     /// The part of a call's time, or of the calls in flight, that would be won; decides between equal gains.
     pub(super) share: f64,
     pub(super) next: String,
+    /// Whether it is read from a counter of it, and not from a pattern that it may have left.
+    pub(super) is_counted: bool,
 }
+
+/// From this share of a call's time on, waits for what is sent again explain silences.
+const SILENT_MIN: f64 = 0.05;
+
+/// A side that waited for a core for less than this part of its silences did not stand still for want of one.
+const WAITED_MIN: f64 = 0.1;
 
 /// All causes, whatever they gain.
 pub(super) fn causes(cell: &Anatomy) -> Vec<Cause> {
@@ -21,20 +29,60 @@ pub(super) fn causes(cell: &Anatomy) -> Vec<Cause> {
     let waited = cell
         .server_waited
         .map(|waited| format!(", and by the kernel's account waited {} for a core", percent(waited)));
-    vec![
+    let still = standstill("standstill", "server", occupancy.standstill, &waited.unwrap_or_default());
+    let client_still = standstill("client_standstill", "client", occupancy.client_standstill, "");
+    // Where counters say that it is something else, a silence is no sign of a side that does not run.
+    let contradicted = cell.silent >= SILENT_MIN;
+    let has_run = cell.server_waited.is_some_and(|waited| waited < still.share * WAITED_MIN);
+    let patterns = [(!contradicted && !has_run).then_some(still), (!contradicted).then_some(client_still)];
+    let all = [
+        loss(cell),
+        waited_for_core(cell),
         handler(cell, system),
         server_work(cell, system),
         client_work(cell, system),
         way(cell, system),
-        standstill("standstill", "server", occupancy.standstill, &waited.unwrap_or_default()),
-        standstill("client_standstill", "client", occupancy.client_standstill, ""),
         held_back(cell, system),
-    ]
+    ];
+    all.into_iter().chain(patterns.into_iter().flatten()).collect()
+}
+
+/// Waits for what is sent again.
+fn loss(cell: &Anatomy) -> Cause {
+    Cause {
+        rule: "loss",
+        words: format!(
+            "packets that are lost: {:.0} messages waited until they were asked for, {} of a call's time",
+            cell.silences,
+            percent(cell.silent)
+        ),
+        gain: 1.0 / (1.0 - cell.silent),
+        share: cell.silent,
+        next: "where they are lost: the drops of `farcall stat` and of the interface; with injected ones run it again with \
+               `--set fault.drop_permille=0`"
+            .to_owned(),
+        is_counted: true,
+    }
+}
+
+/// A server that was ready to run and had no core, by the kernel's account.
+fn waited_for_core(cell: &Anatomy) -> Cause {
+    let waited = cell.server_waited.unwrap_or(0.0).clamp(0.0, 0.99);
+    Cause {
+        rule: "core",
+        words: format!("a core that is shared: by the kernel's account servers waited {} of the time for one", percent(waited)),
+        gain: 1.0 / (1.0 - waited),
+        share: waited,
+        next: "the server alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again without"
+            .to_owned(),
+        is_counted: true,
+    }
 }
 
 fn handler(cell: &Anatomy, system: System) -> Cause {
     let handler = cell.handler_seconds();
     Cause {
+        is_counted: false,
         rule: "handler",
         words: format!(
             "the handler: it takes {} of the {} for which a call needs the server",
@@ -53,6 +101,7 @@ fn handler(cell: &Anatomy, system: System) -> Cause {
 fn server_work(cell: &Anatomy, system: System) -> Cause {
     let own = (system.server_seconds - cell.handler_seconds()).max(0.0);
     Cause {
+        is_counted: false,
         rule: "server_work",
         words: format!(
             "the server's poll loop: beside the handler it works {} on a call, and has work {} of the time",
@@ -68,6 +117,7 @@ fn server_work(cell: &Anatomy, system: System) -> Cause {
 fn client_work(cell: &Anatomy, system: System) -> Cause {
     let alone_seconds = system.alone_seconds - system.client_seconds;
     Cause {
+        is_counted: false,
         rule: "client_work",
         words: format!(
             "the client: it works {} on a call, and has work {} of the time",
@@ -83,6 +133,7 @@ fn client_work(cell: &Anatomy, system: System) -> Cause {
 fn way(cell: &Anatomy, system: System) -> Cause {
     let way = cell.way_seconds();
     Cause {
+        is_counted: false,
         rule: "way",
         words: format!(
             "the way between the two: at least {} there and back of the {} of a call alone",
@@ -102,6 +153,7 @@ fn way(cell: &Anatomy, system: System) -> Cause {
 fn standstill(rule: &'static str, side: &str, standstill: Standstill, waited: &str) -> Cause {
     let Standstill { share, times, longest_nanos } = standstill;
     Cause {
+        is_counted: false,
         rule,
         words: format!(
             "a {side} that does not run: it stood still {} of the traced time although it had work, {times} times, {} at the \
@@ -123,6 +175,7 @@ fn held_back(cell: &Anatomy, system: System) -> Cause {
     if cell.is_short_of_room() {
         let asked = System { in_flight: cell.in_flight, ..system };
         return Cause {
+            is_counted: true,
             rule: "ring_room",
             words: format!(
                 "room in the rings: {:.0} % of messages had to wait for it, so that about {:.1} calls are on their way instead of {}",
@@ -137,6 +190,7 @@ fn held_back(cell: &Anatomy, system: System) -> Cause {
         };
     }
     Cause {
+        is_counted: false,
         rule: "window",
         words: format!(
             "the window: with {} in flight the server has work {:.0} % of the time and the client {:.0} %",

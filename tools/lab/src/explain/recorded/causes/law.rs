@@ -8,17 +8,22 @@
 use farcall::parameters::Settings;
 
 use super::evidence::Evidence;
-use super::table::{REFUSED_MIN, Reads, Side};
+use super::table::{REFUSED_MIN, RULES, Reads, Rule, Side};
 use crate::run::uses::HostUse;
 
 /// No gain is more than that: what is left always takes something.
 const GAIN_MAX: f64 = 1000.0;
+
+/// Work that is done once for all messages that leave or arrive together.
+const ONCE_FOR_ALL: [&str; 5] = ["poll", "make_packets", "descriptors", "doorbells", "take_packets"];
 
 /// What a cause takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     /// The share of an operation's time.
     pub share: f64,
+    /// The part of that in which it does not wait; `None` where waiting is all that it does.
+    alone: Option<f64>,
     /// The share of the time for which each resource is at work on it.
     busy: Vec<(&'static str, f64)>,
     /// The figure that it is read from, in words.
@@ -38,6 +43,12 @@ pub struct Law<'a> {
     unplaced: f64,
     /// The share of an operation's time that is a wait for what is sent again.
     silent: f64,
+    /// The share of an operation's time in which it waits for nothing.
+    alone: f64,
+    /// The share in which it waits for room.
+    room: f64,
+    /// The share of operations in the hands of processors: taken in, and waiting for their turn.
+    in_hand: f64,
 }
 
 impl<'a> Law<'a> {
@@ -48,14 +59,38 @@ impl<'a> Law<'a> {
             vec![("servers".to_owned(), uses.servers.busy), ("clients".to_owned(), uses.clients.busy)];
         stations.extend(uses.resources.iter().map(|(name, on)| (name.clone(), on.busy)));
         let hosts = [&uses.servers, &uses.clients].map(|hosts| hosts.unread + hosts.working);
-        let there = hosts.iter().sum::<f64>() + uses.resources.values().map(|on| on.there).sum::<f64>();
+        let held = held(evidence);
+        let there =
+            hosts.iter().sum::<f64>() + uses.resources.values().map(|on| on.there).sum::<f64>() + held;
         let packets = uses.packets as f64 / evidence.operations;
         // A call is one packet there and one back; of longer messages several packets are in many places.
         let scale = if evidence.in_flight.is_some() && packets > 0.0 { 2.0 / packets } else { 1.0 };
         let silences = evidence.counted("silence_time") / uses.window_nanos;
         let all = evidence.in_flight.unwrap_or(there * scale + silences).max(f64::MIN_POSITIVE);
         let unplaced = evidence.in_flight.map_or(0.0, |_| 1.0 - (there * scale + silences) / all).max(0.0);
-        Self { evidence, stations, scale, all, unplaced, silent: silent(evidence) }
+        let working = [&uses.servers, &uses.clients].map(|hosts| hosts.working).iter().sum::<f64>();
+        let working = working + uses.resources.values().map(|on| on.working).sum::<f64>() + held;
+        let alone = (working * scale / all).min(1.0);
+        let mut law = Self {
+            evidence,
+            stations,
+            scale,
+            all,
+            unplaced,
+            silent: silent(evidence),
+            alone,
+            room: 0.0,
+            in_hand: 0.0,
+        };
+        // What is nowhere and was refused nowhere was taken in by a processor together with others.
+        let is_refused =
+            |rule: &Rule| matches!(rule.reads, Reads::Room(_)) && law.taken(&rule.reads).is_some();
+        if !RULES.iter().any(is_refused) {
+            law.in_hand = law.unplaced;
+        } else {
+            law.room = law.unplaced;
+        }
+        law
     }
 
     /// What a cause takes, as far as its counters say; `None` where they say that it is not there.
@@ -78,7 +113,11 @@ impl<'a> Law<'a> {
             (busy - part * less).max(0.0)
         };
         let ceiling = 1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max);
-        let faster = 1.0 / (1.0 - part * taken.share).max(1.0 / GAIN_MAX);
+        // Queues are there because something is full: without it they are not.
+        let faster = match taken.alone.filter(|_| self.evidence.in_flight.is_some()) {
+            Some(own) => (1.0 - self.room - self.silent) / (self.alone - part * own).max(1.0 / GAIN_MAX),
+            None => 1.0 / (1.0 - part * taken.share).max(1.0 / GAIN_MAX),
+        };
         faster.min(ceiling).max(1.0)
     }
 
@@ -123,7 +162,8 @@ impl<'a> Law<'a> {
         let busy = uses.iter().flat_map(|(name, on)| [(*name, on.busy), (whole(name), on.busy)]);
         let mut busy: Vec<_> = busy.collect();
         busy.dedup();
-        Some(Taken { share, busy, figure })
+        let working = uses.iter().map(|(_, on)| on.working).sum();
+        Some(Taken { share, alone: Some(self.share(working)), busy, figure })
     }
 
     fn work(&self, kinds: &'static [&'static str]) -> Option<Taken> {
@@ -131,10 +171,18 @@ impl<'a> Law<'a> {
         let of = |hosts: &HostUse| kinds.iter().filter_map(|kind| hosts.work.get(*kind)).sum::<f64>();
         let there =
             |hosts: &HostUse| (hosts.unread + hosts.working) * of(hosts) / hosts.busy.max(f64::MIN_POSITIVE);
+        let alone = |hosts: &HostUse| hosts.working * of(hosts) / hosts.busy.max(f64::MIN_POSITIVE);
         let (servers, clients) = (of(&uses.servers), of(&uses.clients));
         let most = servers.max(clients);
+        // They wait for the processors in proportion to what these do, and for all kinds of work of each.
+        let working = uses.servers.working + uses.clients.working;
+        let of_all =
+            |hosts: &HostUse| hosts.working / working * of(hosts) / hosts.busy.max(f64::MIN_POSITIVE);
+        let in_hand =
+            if working > 0.0 { self.in_hand * (of_all(&uses.servers) + of_all(&uses.clients)) } else { 0.0 };
         (most > 0.0).then(|| Taken {
-            share: self.share(there(&uses.servers) + there(&uses.clients)),
+            share: (self.share(there(&uses.servers) + there(&uses.clients)) + in_hand).min(1.0),
+            alone: Some(self.share(alone(&uses.servers) + alone(&uses.clients))),
             busy: vec![("servers", servers), ("clients", clients)],
             figure: format!(
                 "it takes {:.0} % of the time of {}, whose processor works {:.0} %",
@@ -147,7 +195,7 @@ impl<'a> Law<'a> {
 
     fn lost(&self, places: &'static [&'static str]) -> Option<Taken> {
         let lost: f64 = places.iter().map(|place| self.evidence.lost(place)).sum();
-        let all: f64 = super::table::RULES
+        let all: f64 = RULES
             .iter()
             .filter_map(|rule| if let Reads::Lost(places) = rule.reads { Some(places) } else { None })
             .flatten()
@@ -156,6 +204,7 @@ impl<'a> Law<'a> {
         let waits = self.evidence.counted("silences");
         (lost > 0.0 && waits > 0.0).then(|| Taken {
             share: self.silent * lost / all,
+            alone: None,
             figure: format!(
                 "{lost:.0} packets were lost, and {waits:.0} messages waited {:.0} us each until they were asked for",
                 self.evidence.counted("silence_time") / waits / 1e3
@@ -171,14 +220,23 @@ impl<'a> Law<'a> {
                 let others = self.evidence.counted("blocks_full") + self.evidence.counted("window_full");
                 if others > 0.0 { 0.0 } else { self.evidence.counted(name) }
             }
-            "send_queue_full" => self.evidence.uses.send_queue_full as f64,
             other => self.evidence.counted(other),
         };
+        if counters == ["send_queue_full"] {
+            return self.send_queue();
+        }
         let refused: f64 = counters.iter().map(|name| count(name)).sum();
+        // With more room more leave together, and what is done once for all of them is done less often.
+        let uses = &self.evidence.uses;
+        let once =
+            |hosts: &HostUse| ONCE_FOR_ALL.iter().filter_map(|kind| hosts.work.get(*kind)).sum::<f64>();
+        let busy = vec![("servers", once(&uses.servers)), ("clients", once(&uses.clients))];
         let often = refused / self.evidence.operations;
         (often >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
-            share: self.unplaced,
-            busy: Vec::new(),
+            // While the send queue is full nothing else can hold them back.
+            share: self.unplaced * (1.0 - uses.send_queue_full.min(1.0)),
+            alone: None,
+            busy,
             figure: format!(
                 "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
                 counters.join("`, `"),
@@ -188,31 +246,51 @@ impl<'a> Law<'a> {
         })
     }
 
+    fn send_queue(&self) -> Option<Taken> {
+        let full = self.evidence.uses.send_queue_full.min(1.0);
+        let figure = format!(
+            "it was full {:.0} % of the time, and {:.0} % of what is in flight waits at its sender",
+            full * 100.0,
+            self.unplaced * 100.0
+        );
+        (full >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
+            share: self.unplaced * full,
+            alone: None,
+            busy: Vec::new(),
+            figure,
+        })
+    }
+
     fn stood(&self, side: Side) -> Option<Taken> {
         let uses = &self.evidence.uses;
         let share = if side == Side::Servers { uses.servers.stood } else { uses.clients.stood };
         let figure = format!("it stood still {:.0} % of the time", share * 100.0);
-        (share > 0.0).then(|| Taken { share, busy: Vec::new(), figure })
+        (share > 0.0).then(|| Taken { share, figure, ..Taken::default() })
     }
 
     fn held_up(&self) -> Option<Taken> {
-        let time = self.evidence.parameters.get("fault.delay_time")?;
-        let settings = Settings::load([format!("fault.delay_time={time}")]).ok()?;
-        let nanos = settings.fault.delay_time?.as_nanos() as f64;
+        let share = self.share(held(self.evidence));
         let delayed = self.evidence.counted("delayed");
-        let share = self.share(delayed * nanos / self.evidence.uses.window_nanos);
-        let figure = format!(
-            "{delayed:.0} packets were held up for {time} each, {:.0} % of an operation's time",
-            share * 100.0
-        );
-        (delayed > 0.0).then(|| Taken { share, busy: Vec::new(), figure })
+        let figure =
+            format!("{delayed:.0} packets were held up, {:.0} % of an operation's time", share * 100.0);
+        (share > 0.0).then(|| Taken { share, alone: Some(share), figure, ..Taken::default() })
     }
 
     fn window(&self) -> Option<Taken> {
         let in_flight = self.evidence.in_flight?;
         let figure = format!("with {in_flight} in flight the busiest are {}", self.busiest());
-        Some(Taken { share: 1.0, busy: Vec::new(), figure })
+        Some(Taken { share: 1.0, figure, ..Taken::default() })
     }
+}
+
+/// How many packets a fault holds up at a time, each for `fault.delay_time`.
+fn held(evidence: &Evidence) -> f64 {
+    let nanos = |time: &String| {
+        let settings = Settings::load([format!("fault.delay_time={time}")]).ok()?;
+        Some(settings.fault.delay_time?.as_nanos() as f64)
+    };
+    let nanos = evidence.parameters.get("fault.delay_time").and_then(nanos).unwrap_or(0.0);
+    evidence.counted("delayed") * nanos / evidence.uses.window_nanos
 }
 
 /// What people call a resource.

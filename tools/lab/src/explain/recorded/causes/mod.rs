@@ -7,11 +7,13 @@
 pub mod evidence;
 pub mod experiment;
 pub mod law;
+mod store;
 pub mod table;
 
 use self::evidence::Evidence;
 use self::experiment::Experiment;
 use self::law::{Law, Taken};
+pub use self::store::stores;
 use self::table::{RULES, Reads, Rule};
 use super::RecordedRun;
 use crate::explain::analysis::finding::{Finding, Section};

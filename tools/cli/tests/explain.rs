@@ -1,0 +1,131 @@
+//! `farcall explain` on causes that are put in: processes that wait for each other, and causes in simulation.
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::farcall;
+use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
+use farcall::parameters::Settings;
+use farcall::{Node, Service};
+use serde_json::Value;
+
+const ROLE: &str = "FARCALL_TEST_ROLE";
+
+const ASK: Service = Service(7);
+
+/// Processes that wait for each other; one more begins.
+const CIRCLE: u32 = 3;
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// Its handler asks the next one, and waits for the answer in it.
+fn waiter() -> ! {
+    let node = Node::from_env().expect("a place in the cluster");
+    let serving = node.endpoint("ring+shm").expect("an endpoint that serves");
+    let asking = node.endpoint("ring+shm").expect("an endpoint that asks");
+    let next = (node.rank() + 1) % CIRCLE;
+    serving.serve(ASK, move |_, reply| {
+        let peer = asking.peer(next).expect("it is there");
+        let answer = asking.call(peer, ASK, b"").within(LONG).wait();
+        reply.send(if answer.is_ok() { b"yes".as_slice() } else { b"no" });
+    });
+    serving.run_while(|| true);
+    unreachable!("it serves until it is killed")
+}
+
+/// Processes that end with the test.
+struct Waiters(Vec<Child>);
+
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn three_processes_that_wait_for_each_other_in_their_handlers_are_named() {
+    if std::env::var(ROLE).is_ok() {
+        waiter();
+    }
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", CIRCLE + 1).expect("a rendezvous on loopback");
+    let address = HostPort::from(rendezvous.address());
+    let start = |rank: u32| {
+        Command::new(std::env::current_exe().expect("this program has a path"))
+            .args(["--exact", "three_processes_that_wait_for_each_other_in_their_handlers_are_named"])
+            .env(ROLE, "waiter")
+            .env("FARCALL_RANK", rank.to_string())
+            .env("FARCALL_SIZE", (CIRCLE + 1).to_string())
+            .env("FARCALL_RENDEZVOUS", address.to_string())
+            .env("FARCALL_RENDEZVOUS_EXTERNAL", "1")
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this program runs")
+    };
+    let waiters = Waiters((0..CIRCLE).map(start).collect());
+    let bootstrap = Bootstrap::join(&address, CIRCLE, CIRCLE + 1, LONG).expect("the rendezvous is there");
+    let node = Node::new(bootstrap, Settings::load(Vec::new()).expect("defaults"));
+    let endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let first = endpoint.peer_within(0, LONG).expect("it publishes its endpoint");
+    endpoint.call(first, ASK, b"").within(LONG).post(0).expect("it is sent");
+
+    let pids: Vec<_> = waiters.0.iter().map(|child| child.id().to_string()).collect();
+    let mut arguments = vec!["explain", "--seconds", "1", "--pid"];
+    arguments.extend(pids.iter().map(String::as_str));
+    // The circle is closed when the request has come around; nothing says when that is from outside.
+    let said = (0..60).find_map(|_| {
+        (0..1000).for_each(|_| _ = endpoint.poll_once());
+        let text = String::from_utf8(farcall(&arguments).stdout).expect("text");
+        text.contains("a deadlock of 3 processes").then_some(text)
+    });
+    let said = said.expect("the deadlock is named");
+    for pid in &pids {
+        assert!(
+            said.contains(&format!("{pid}, in its handler of service 7 waits for the answer of")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn causes_that_are_put_into_a_simulated_fabric_are_named_first() {
+    let output = farcall(&["sim", "causes", "--seeds", "2", "--quiet", "--json", "-"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let scores: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let count = |field: &str| scores.iter().map(|score| score[field].as_u64().expect("a count")).sum::<u64>();
+    let (first, all) = (count("first"), count("seeds"));
+    assert!(scores.len() >= 25, "{scores:#?}");
+    assert!(first * 10 >= all * 9, "{first} of {all} are named first: {scores:#?}");
+}
+
+#[test]
+fn the_experiment_that_it_proposes_confirms_a_cause_that_was_put_in() {
+    let folder = std::env::temp_dir().join(format!("farcall-explain-test-{}", std::process::id()));
+    let run = folder.to_str().expect("a path in text").to_owned();
+    let arguments = [
+        "perf",
+        "echo",
+        "--transport",
+        "basic+sim",
+        "--fabric",
+        "connectx7-ndr",
+        "--sizes",
+        "1K",
+        "--in-flight",
+        "16",
+        "--handler",
+        "2us",
+        "--quiet",
+        "--record",
+        &run,
+    ];
+    assert!(farcall(&arguments).status.success());
+    let said = String::from_utf8(farcall(&["explain", &run, "--try"]).stdout).expect("text");
+    std::fs::remove_dir_all(&folder).expect("the run was recorded");
+    assert!(said.contains("confirmed: the handler"), "{said}");
+}
