@@ -4,6 +4,8 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
 
 FARCALL := $(CARGO_TARGET_DIR)/release/farcall
+# What `make run` measured, and beside it the page about it.
+REPORT := $(CARGO_TARGET_DIR)/report
 # The fuzz targets are a workspace of their own; without libFuzzer they need no C++ compiler.
 FUZZ_TESTS := --manifest-path fuzz/Cargo.toml --no-default-features
 # Seconds of random inputs for each fuzz target in `make test`.
@@ -49,8 +51,11 @@ wheel: ## Builds the wheel for Python, with the program inside, in target/wheels
 	scripts/wheel $(CARGO_TARGET_DIR)/wheels
 
 .PHONY: run
-run: build ## Measures round trips on this machine over every transport that it has
-	$(FARCALL) perf echo
+run: build ## Measures round trips on this machine over every transport that it has, and writes a page about them
+	rm -rf $(REPORT)
+	$(FARCALL) perf echo --record $(REPORT)
+	$(FARCALL) report $(REPORT) -o $(REPORT).html
+	@echo "the report is at $(REPORT).html"
 
 .PHONY: bench
 bench: build ## Measures farcall against the limits of this machine

@@ -33,7 +33,7 @@ use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
 pub use perf::Perf;
-use runs::{Audit, Calibrate, Diff, Explain, Export, Ps, ReportArguments, Top};
+use runs::{Audit, Calibrate, Diff, Explain, Export, Ps, ReportArguments, ServeReport, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{ImportSource, LandscapeArgument, Tune, TuneAction};
 
@@ -68,6 +68,8 @@ pub enum Command {
     Calibrate(Calibrate),
     /// Makes one page of recorded runs that needs nothing else: findings, tables, curves and the machine
     Report(ReportArguments),
+    /// Shows recorded runs in a browser: a list, and the page of one or of several side by side
+    ServeReport(ServeReport),
     /// Tells two recorded runs apart: the machine and parameters first, then every figure
     Diff(Diff),
     /// Lists the transports of this program and the RDMA devices of this machine, and with --parameters everything that can be tuned

@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod failure;
+mod http;
 mod notify;
 mod output;
 mod progress;
@@ -78,6 +79,7 @@ fn run() -> Result<(), Failure> {
         Command::Diff(diff) => commands::diff::run(&diff),
         Command::Info(info) => commands::info::run(&info),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
+        Command::ServeReport(serve) => commands::servereport::run(&serve),
         Command::Ps(ps) => commands::ps::run(&ps),
         Command::Top(top) => commands::top::run(&top),
         Command::Stat(stat) => commands::stat::run(&stat),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use farcall::TransportKind;
 use farcall_lab::explain::analysis::input::{Assumption, Tolerances};
 
@@ -135,6 +135,17 @@ pub struct ReportArguments {
     pub output: PathBuf,
 }
 
+/// `farcall serve-report`.
+#[derive(Debug, Args)]
+pub struct ServeReport {
+    /// The folder in which --record made folders
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Where it listens
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8117")]
+    pub listen: String,
+}
+
 /// `farcall ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
@@ -155,6 +166,9 @@ pub struct Top {
     /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     pub interval: Duration,
+    /// The order of processes, the greatest first
+    #[arg(long, value_name = "BY", default_value = "process")]
+    pub sort: TopSort,
     /// Prints once and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
@@ -176,4 +190,19 @@ pub struct Export {
     /// The most series that are listed; groups for which there is no room are counted instead
     #[arg(long, value_name = "NUMBER", default_value = "100K", value_parser = whole_number::<{ u32::MAX as u64 }>)]
     pub series: u64,
+}
+
+/// What `farcall top` sorts processes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TopSort {
+    /// Their numbers
+    Process,
+    /// Calls made and served a second
+    Calls,
+    /// Calls in flight
+    InFlight,
+    /// The part of their polls that found something
+    Busy,
+    /// What held them up
+    Stalls,
 }

@@ -19,6 +19,7 @@ mod processes;
 pub mod ps;
 pub mod registry;
 pub mod report;
+pub mod servereport;
 pub mod shuffle;
 pub mod sim;
 pub mod stat;

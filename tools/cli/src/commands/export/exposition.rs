@@ -18,6 +18,21 @@ pub enum Format {
     OpenMetrics,
 }
 
+impl Format {
+    /// The newer one, if the scraper takes it.
+    pub fn taken_by(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Plain }
+    }
+
+    /// What it is called in HTTP.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Only grows, and ends with `_total`.

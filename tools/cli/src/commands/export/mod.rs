@@ -5,7 +5,6 @@
 
 mod exposition;
 mod families;
-mod http;
 mod watch;
 
 use std::io::Write;
@@ -13,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::arguments::runs::Export;
 use crate::failure::Failure;
+use crate::http::{Answer, Request, Server};
 use crate::notify;
 use exposition::{Format, exposition};
 use watch::Watch;
@@ -22,20 +22,28 @@ use watch::Watch;
 /// Scrapes come from several threads and share one list of open files: a process is searched for its counter
 /// file once, when it is first seen.
 pub fn run(export: &Export) -> Result<(), Failure> {
-    let Some(listen) = &export.listen else {
-        let mut watch = Watch::new(export.remember);
-        let text = exposition(&watch.look()?, Format::Plain, export.series);
-        let mut out = std::io::stdout().lock();
-        return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output);
-    };
-    let server = http::Server::bind(listen)?;
-    println!("counters are served at http://{}/metrics", server.address());
     let watch = Mutex::new(Watch::new(export.remember));
-    let scrape = |format| {
+    let text = |format| {
         // A scrape that panicked left a list of files, all of them good.
         let seen = watch.lock().unwrap_or_else(PoisonError::into_inner).look()?;
         Ok(exposition(&seen, format, export.series))
     };
+    let Some(listen) = &export.listen else {
+        let text: String = text(Format::Plain)?;
+        let mut out = std::io::stdout().lock();
+        return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output);
+    };
+    let server = Server::bind(listen)?;
+    println!("counters are served at http://{}/metrics", server.address());
     notify::ready();
-    server.serve(&scrape)
+    server.serve(&|request: &Request| {
+        if request.path != "/metrics" {
+            return Answer::not_found("the counters are at /metrics");
+        }
+        let format = Format::taken_by(&request.accept);
+        text(format).map_or_else(
+            |failure: Failure| Answer::failed(&failure),
+            |text| Answer::good(format.content_type(), text),
+        )
+    })
 }

@@ -1,5 +1,6 @@
 //! `farcall top`: what running processes do, from the counters that they map, without their help.
 
+mod history;
 mod view;
 
 use std::io::{self, IsTerminal, Write};
@@ -11,6 +12,7 @@ use super::processes::sample::Sample;
 use super::processes::{all, read};
 use crate::arguments::runs::Top;
 use crate::failure::Failure;
+use history::{History, sort};
 use view::view;
 
 /// Moves to the upper left corner and clears what is below: the screen, without a flicker.
@@ -21,15 +23,18 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     let mut before = readings(top)?;
     let live = io::stdout().is_terminal() && !top.once;
     let draws = if live { top.count.unwrap_or(u64::MAX) } else { 1 };
+    let mut history = History::default();
     for _ in 0..draws {
         thread::sleep(top.interval);
-        let after = match readings(top) {
+        let mut after = match readings(top) {
             Ok(after) => after,
             // They have ended while we watched, which is no failure of ours.
             Err(_) if live => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        let text = view(&before, &after);
+        history.add(&before, &after);
+        sort(&before, &mut after, top.sort);
+        let text = view(&before, &after, &history);
         let text = printable_lines(&text);
         let clear = if live { HOME_AND_CLEAR } else { "" };
         let mut out = io::stdout().lock();

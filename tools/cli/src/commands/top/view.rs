@@ -7,13 +7,14 @@ use crate::commands::processes::change::{
     ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, scaled, seconds,
 };
 use crate::commands::processes::sample::Sample;
+use crate::commands::top::history::History;
 
 /// What happened between two readings.
-pub fn view(before: &[Sample], after: &[Sample]) -> String {
+pub fn view(before: &[Sample], after: &[Sample], history: &History) -> String {
     let mut text = String::new();
     for now in after {
         match before.iter().find(|sample| sample.pid == now.pid) {
-            Some(then) => process(then, now, &mut text),
+            Some(then) => process(then, now, history, &mut text),
             None => line(&mut text, format_args!("process {}: read for the first time", now.pid)),
         }
     }
@@ -24,7 +25,7 @@ fn line(text: &mut String, arguments: core::fmt::Arguments<'_>) {
     writeln!(text, "{arguments}").expect("a string takes everything");
 }
 
-fn process(then: &Sample, now: &Sample, text: &mut String) {
+fn process(then: &Sample, now: &Sample, history: &History, text: &mut String) {
     let seconds = seconds(then, now);
     let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
     let kernel = match then.schedule.zip(now.schedule) {
@@ -53,7 +54,7 @@ fn process(then: &Sample, now: &Sample, text: &mut String) {
     );
     let groups = Change::of(then, now);
     for change in groups.iter().filter(|change| change.is_endpoint()) {
-        endpoint(change, text);
+        endpoint(change, &history.line(now.pid, &change.now.label), text);
     }
     let of_group = |change: &Change<'_>| {
         let label = change.now.label.clone();
@@ -70,7 +71,7 @@ fn process(then: &Sample, now: &Sample, text: &mut String) {
     }
 }
 
-fn endpoint(change: &Change<'_>, text: &mut String) {
+fn endpoint(change: &Change<'_>, line_of_rates: &str, text: &mut String) {
     let rate = |name| scaled(change.rate(name).unwrap_or(0.0));
     let turns = change.rate(POLLS).unwrap_or(0.0);
     let busy = change.rate(BUSY_POLLS).unwrap_or(0.0);
@@ -78,7 +79,7 @@ fn endpoint(change: &Change<'_>, text: &mut String) {
     line(
         text,
         format_args!(
-            "  {:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {busy:>7.1} {:>8}",
+            "  {:<28} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {busy:>7.1} {:>8}{}{line_of_rates}",
             change.now.label,
             change.value(SESSIONS).unwrap_or(0),
             rate(CALLS),
@@ -87,6 +88,7 @@ fn endpoint(change: &Change<'_>, text: &mut String) {
             change.value(IN_FLIGHT).unwrap_or(0),
             scaled(turns),
             rate(SLEEPS),
+            if line_of_rates.is_empty() { "" } else { "  " },
         ),
     );
 }
@@ -132,7 +134,8 @@ mod tests {
     #[test]
     fn rates_levels_and_stalls_are_shown_and_quiet_counters_are_not() {
         let begin = Instant::now();
-        let text = view(&[sample(begin, 1)], &[sample(begin + Duration::from_secs(2), 2)]);
+        let text =
+            view(&[sample(begin, 1)], &[sample(begin + Duration::from_secs(2), 2)], &History::default());
         let expected = "\
 process 7: 75 % of a core, 25 % waiting for one
   endpoint                     sessions   calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
@@ -144,6 +147,9 @@ process 7: 75 % of a core, 25 % waiting for one
 
     #[test]
     fn a_process_that_is_new_has_no_rates_yet() {
-        assert_eq!(view(&[], &[sample(Instant::now(), 1)]), "process 7: read for the first time\n");
+        assert_eq!(
+            view(&[], &[sample(Instant::now(), 1)], &History::default()),
+            "process 7: read for the first time\n"
+        );
     }
 }
