@@ -111,7 +111,7 @@ fn colour(verdict: &str) -> &'static str {
     match verdict {
         "better" => "f2",
         "worse" => "f4",
-        _ => "f6",
+        _ => "f8",
     }
 }
 

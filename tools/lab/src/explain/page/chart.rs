@@ -2,14 +2,14 @@
 
 use core::fmt::Write;
 
-use super::Drawing;
 use super::escape::escape;
+use super::{Drawing, colours};
 
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = 20.0;
-const TOP: f64 = 12.0;
+const TOP: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
 
 /// A line through points.
@@ -17,8 +17,6 @@ const BOTTOM: f64 = 44.0;
 pub struct Curve {
     /// What it is.
     pub name: String,
-    /// Whether its line is broken.
-    pub dashed: bool,
     /// Its points; both coordinates are above 0.
     pub points: Vec<(f64, f64)>,
 }
@@ -119,8 +117,8 @@ impl Chart {
             escape(&self.title)
         );
         self.axes(&mut svg, x, y);
-        for (index, curve) in self.curves.iter().enumerate() {
-            draw(&mut svg, curve, index, x, y);
+        for (curve, look) in self.curves.iter().zip(self.looks()) {
+            draw(&mut svg, curve, look, x, y);
         }
         svg.push_str("</svg>\n");
         svg
@@ -129,15 +127,25 @@ impl Chart {
     /// Which line is which, as text that finds its own lines on every width.
     fn legend(&self) -> String {
         let mut legend = "<ul class=\"legend\" aria-hidden=\"true\">\n".to_owned();
-        for (index, curve) in self.curves.iter().enumerate() {
-            let dash = if curve.dashed { " broken" } else { "" };
+        for (curve, (colour, line)) in self.curves.iter().zip(self.looks()) {
             let _ = writeln!(
                 legend,
-                "<li><span class=\"key k{index}{dash}\"></span>{}</li>",
+                "<li><span class=\"key k{colour} b{line}\"></span>{}</li>",
                 escape(&curve.name)
             );
         }
         legend + "</ul>\n"
+    }
+
+    /// The colour of each curve, and which of the curves of that colour it is: the kind of its line.
+    fn looks(&self) -> Vec<(usize, usize)> {
+        let mut looks: Vec<(usize, usize)> = Vec::new();
+        for curve in &self.curves {
+            let colour = colours::of(&curve.name);
+            let same = looks.iter().filter(|(other, _)| *other == colour).count();
+            looks.push((colour, same % colours::LINES));
+        }
+        looks
     }
 
     fn axes(&self, svg: &mut String, x: Scale, y: Scale) {
@@ -165,10 +173,9 @@ impl Chart {
         }
         let _ = writeln!(
             svg,
-            "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"2\" y=\"{}\">{}</text>",
+            "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"2\" y=\"12\">{}</text>",
             HEIGHT - 10.0,
             escape(&self.x_name),
-            HEIGHT - 10.0,
             self.y_name
         );
     }
@@ -182,15 +189,14 @@ fn down(y: Scale, value: f64) -> f64 {
     HEIGHT - BOTTOM - y.place(value) * (HEIGHT - TOP - BOTTOM)
 }
 
-fn draw(svg: &mut String, curve: &Curve, index: usize, x: Scale, y: Scale) {
-    let dash = if curve.dashed { " dashed" } else { "" };
+fn draw(svg: &mut String, curve: &Curve, (colour, line): (usize, usize), x: Scale, y: Scale) {
     let points: Vec<_> =
         curve.points.iter().map(|(px, py)| format!("{:.1},{:.1}", across(x, *px), down(y, *py))).collect();
-    let _ = writeln!(svg, "<polyline class=\"c{index}{dash}\" points=\"{}\"/>", points.join(" "));
+    let _ = writeln!(svg, "<polyline class=\"c{colour} d{line}\" points=\"{}\"/>", points.join(" "));
     for (px, py) in &curve.points {
         let _ = write!(
             svg,
-            "<circle class=\"c{index}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
+            "<circle class=\"c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
             across(x, *px),
             down(y, *py)
         );

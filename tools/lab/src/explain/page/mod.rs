@@ -6,8 +6,10 @@
 
 mod bars;
 mod chart;
+mod colours;
 mod curves;
 mod escape;
+mod first;
 mod waterfall;
 
 use core::fmt::Write;
@@ -21,8 +23,11 @@ use crate::explain::recorded::{RecordedRun, Track, document, explain, varied_eff
 pub use escape::escape;
 use escape::of_address;
 
-/// At most this many charts are drawn of one table; its numbers are all in the table itself.
-const CHARTS_MAX: usize = 8;
+/// At most this many charts are drawn of one table, and what is left out is said; its numbers are all in the
+/// table itself.
+const CHARTS_MAX: usize = 24;
+/// The findings that stand on the page; the others are folded away.
+const FINDINGS_FIRST: usize = 3;
 
 /// Something drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +70,7 @@ pub fn page_with(runs: &[RecordedRun], parts: &[PagePart]) -> String {
         include_str!("style.css")
     );
     if !runs.is_empty() {
+        first::first(&mut page, runs);
         trust(&mut page, runs, &findings);
         says(&mut page, &findings);
     }
@@ -86,7 +92,8 @@ pub fn page_with(runs: &[RecordedRun], parts: &[PagePart]) -> String {
 
 /// Why one should believe the figures, or not.
 fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
-    page.push_str("<section class=\"trust\">\n<h2>Why trust this</h2>\n<ul>\n");
+    page.push_str("<section class=\"trust\">\n<h2>Can I trust it?</h2>\n");
+    let _ = writeln!(page, "<p><strong>{}</strong></p>\n<ul>", escape(&verdict(runs, findings)));
     for recorded in runs {
         let run = &recorded.run;
         let window = match run.window_seconds {
@@ -109,8 +116,7 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
             None => "the reference was not measured".to_owned(),
         };
         item(page, &format!("{}: {reference}", recorded.name));
-        let cold =
-            recorded.figures.iter().filter(|figure| figure.more.get("warm") == Some(&false.into())).count();
+        let cold = cold(recorded);
         if cold > 0 {
             item(
                 page,
@@ -132,13 +138,36 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
     page.push_str("</ul>\n</section>\n");
 }
 
+/// The answer in one sentence; the reasons follow.
+fn verdict(runs: &[RecordedRun], findings: &[Finding]) -> String {
+    let wrong = findings.iter().filter(|finding| finding.section == Section::Contradiction).count();
+    let cut_short = runs.iter().filter(|recorded| recorded.run.window_seconds.is_none()).count();
+    let figures: usize = runs.iter().map(|recorded| recorded.figures.len()).sum();
+    let cold: usize = runs.iter().map(cold).sum();
+    match (wrong, cut_short, cold) {
+        (1.., ..) => format!("No: {wrong} statements of the figures cannot all be true."),
+        (_, 1.., _) => format!("Not all: {cut_short} of {} runs did not end.", runs.len()),
+        (.., 1..) => {
+            format!("With care: {cold} of {figures} figures were taken before latencies were steady.")
+        }
+        _ => {
+            "Yes, as far as figures can tell: none contradicts another, and latencies were steady.".to_owned()
+        }
+    }
+}
+
+/// The figures that were taken although latencies never became steady.
+fn cold(recorded: &RecordedRun) -> usize {
+    recorded.figures.iter().filter(|figure| figure.more.get("warm") == Some(&false.into())).count()
+}
+
 /// Puts a drawing on the page; `name` is for the file of its numbers.
 fn put(page: &mut String, name: &str, index: usize, drawing: &Drawing) {
     let Drawing { title, csv, svg, .. } = drawing;
     debug_assert!(svg.contains(&escape(&drawing.words)), "the words are for those who cannot see it");
     let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     page.push_str(&format!(
-        "<figure>\n{svg}<figcaption>{}</figcaption>\n<details><summary>The numbers</summary>\n<pre>{}</pre>\n\
+        "<figure>\n<figcaption>{}</figcaption>\n{svg}<details><summary>The numbers</summary>\n<pre>{}</pre>\n\
          <a download=\"{file}-{index}.csv\" href=\"data:text/csv;charset=utf-8,{}\">as CSV</a></details>\n</figure>\n",
         escape(title),
         escape(csv),
@@ -156,10 +185,19 @@ fn says(page: &mut String, findings: &[Finding]) {
     if findings.is_empty() {
         page.push_str("<p>No two figures here are bound to each other by a law.</p>\n");
     }
-    for same in findings.chunk_by(|a, b| a.section == b.section) {
-        page.push_str(&format!("<h3>{}</h3>\n<ul>\n", same[0].section));
-        same.iter().for_each(|finding| item(page, &format!("{}: {}", finding.about, finding.sentence)));
-        page.push_str("</ul>\n");
+    let sentence = |finding: &Finding| format!("{}: {}", finding.about, finding.sentence);
+    let (first, rest) = findings.split_at(findings.len().min(FINDINGS_FIRST));
+    page.push_str("<ul>\n");
+    first.iter().for_each(|finding| item(page, &format!("{} ({})", sentence(finding), finding.section)));
+    page.push_str("</ul>\n");
+    if !rest.is_empty() {
+        page.push_str(&format!("<details><summary>{} more findings</summary>\n", rest.len()));
+        for same in rest.chunk_by(|a, b| a.section == b.section) {
+            page.push_str(&format!("<h3>{}</h3>\n<ul>\n", same[0].section));
+            same.iter().for_each(|finding| item(page, &sentence(finding)));
+            page.push_str("</ul>\n");
+        }
+        page.push_str("</details>\n");
     }
     page.push_str("</section>\n");
 }
@@ -174,7 +212,15 @@ fn ablations(page: &mut String, run: &RecordedRun) {
     for (index, (about, effects)) in effects.iter().take(CHARTS_MAX).enumerate() {
         put(page, "factors", index, &bars::of(about, effects));
     }
+    left_out(page, effects.len());
     page.push_str("</section>\n");
+}
+
+/// Says how many charts there would be more.
+fn left_out(page: &mut String, charts: usize) {
+    if charts > CHARTS_MAX {
+        let _ = writeln!(page, "<p>{} more charts are left out.</p>", charts - CHARTS_MAX);
+    }
 }
 
 /// What `compare` found: figures beside others of the same blocks.
@@ -213,7 +259,7 @@ fn comparisons(page: &mut String, run: &RecordedRun) {
 
 /// Where the time of traced calls went.
 fn waterfalls(page: &mut String, run: &RecordedRun) {
-    let drawings: Vec<_> = run.figures.iter().filter_map(waterfall::of).take(CHARTS_MAX).collect();
+    let drawings: Vec<_> = run.figures.iter().filter_map(waterfall::of).collect();
     if drawings.is_empty() {
         return;
     }
@@ -231,15 +277,17 @@ fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
     for (index, chart) in charts.iter().take(CHARTS_MAX).enumerate() {
         put(page, &table.name, index, &chart.drawing());
     }
+    left_out(page, charts.len());
     let heads = Latency::QUANTILES.iter().map(|latency| format!("<th scope=\"col\">{latency}, us</th>"));
     page.push_str(&format!(
         "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">series</th>{}<th scope=\"col\">K operations/s</th>\
          <th scope=\"col\">Gb/s</th><th scope=\"col\">samples</th></tr></thead>\n<tbody>\n",
         heads.collect::<String>()
     ));
-    for row in &table.rows {
-        let axes: Vec<_> = row.axes.iter().map(|(axis, value)| format!("{value} {axis}")).collect();
-        let name = escape(&format!("{}; {}", row.series(), axes.join(", ")));
+    let mut rows: Vec<_> = table.rows.iter().collect();
+    rows.sort_by(|a, b| a.series().cmp(&b.series()).then_with(|| curves::by_axes(a, b)));
+    for row in rows {
+        let name = escape(&format!("{}; {}", row.series(), curves::axes(row)));
         let times = Latency::QUANTILES.map(|latency| cell(row.nanos(latency).map(|nanos| nanos / 1e3)));
         let rates = [
             cell(row.operations_per_second.map(|rate| rate / 1e3)),

@@ -45,6 +45,47 @@ fn every_figure_has_words_and_numbers() {
     assert!(page.contains("published, p50") && page.contains("0.100 us at 100 to 10.240 at 10240"));
 }
 
+/// A run with a limit beside one of its figures.
+fn limited() -> RecordedRun {
+    let mut run = run("ring+shm");
+    for (name, value, unit) in [("echo100.limit", 80.0, "ns"), ("echo100.ratio", 1.25, "1")] {
+        let figure = json!({
+            "schema": "farcall.result.v1", "command": "perf", "test": "echo", "transport": "ring+shm", "name": name,
+            "value": value, "unit": unit, "statistic": "median_of_blocks", "samples": 3, "in_flight": 1, "warm": false,
+        });
+        run.figures.push(serde_json::from_value(figure).expect("a figure"));
+    }
+    run
+}
+
+#[test]
+fn the_first_screen_answers_three_questions() {
+    let page = page(&[limited()]);
+    let places = ["Is it fast?", "Where does the time go?", "Can I trust it?", "What the figures say"];
+    let places = places.map(|heading| page.find(heading).expect("it is asked"));
+    assert!(places.is_sorted(), "in this order: {places:?}");
+    assert!(page.contains("echo100 ring+shm: 1.25 × (0.100 us, the limit 0.080 us)"), "{page}");
+    assert!(page.contains("echo1024 ring+shm: 0.667 × (1.024 us, published 1.536 us)"));
+    assert!(page.contains("With care: 2 of 8 figures"));
+    assert!(page.contains("Calls were not traced"));
+    assert!(super::page(&[drawn()]).contains("echo100 ring+shm: of a typical call of 0.080 us, 12 % is"));
+}
+
+#[test]
+fn a_transport_has_one_colour_in_every_drawing() {
+    let page = page(&[run("basic+udp")]);
+    assert!(page.contains("<rect class=\"f1\"") && page.contains("<polyline class=\"c1 d0\""));
+    assert!(page.contains("<polyline class=\"c1 d1\""), "its p99 has another line");
+    assert!(!page.contains("<polyline class=\"c0"));
+}
+
+#[test]
+fn rows_are_in_the_order_of_their_sizes() {
+    let page = page(&[run("ring+shm")]);
+    let places = [", 100B</th>", ", 1KB</th>", ", 10KB</th>"].map(|size| page.find(size));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+}
+
 #[test]
 fn text_of_others_stays_text() {
     let page = page(&[run("<img src=x onerror=alert(1)>")]);

@@ -2,8 +2,8 @@
 
 use core::fmt::Write;
 
-use super::Drawing;
 use super::escape::escape;
+use super::{Drawing, colours};
 use crate::explain::recorded::RecordedFigure;
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, PARTS, Part, TraceSummary};
 
@@ -69,7 +69,8 @@ pub fn of(figure: &RecordedFigure) -> Option<Drawing> {
         trace.count,
         noun = trace.noun
     );
-    Some(Drawing { words: words(&title, &trace), csv: csv(&trace), svg: svg(&title, &trace), title })
+    let colour = colours::of(&figure.transport);
+    Some(Drawing { words: words(&title, &trace), csv: csv(&trace), svg: svg(&title, &trace, colour), title })
 }
 
 /// A time in few digits.
@@ -97,7 +98,9 @@ fn csv(trace: &Traced) -> String {
     csv
 }
 
-fn svg(title: &str, trace: &Traced) -> String {
+fn svg(title: &str, trace: &Traced, colour: usize) -> String {
+    // The slow one is paler.
+    let classes = [format!("f{colour}"), format!("f{colour} pale")];
     let across = |share: f64| LEFT + share * (WIDTH - LEFT - RIGHT);
     let bottom = TOP + ROW * trace.parts.len() as f64;
     let mut svg = format!(
@@ -135,7 +138,8 @@ fn svg(title: &str, trace: &Traced) -> String {
             let top = y + 4.0 + 11.0 * place as f64;
             let _ = writeln!(
                 svg,
-                "<rect class=\"f{place}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"10\"/>"
+                "<rect class=\"{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"10\"/>",
+                classes[place]
             );
             *begin += share;
         }
@@ -144,7 +148,8 @@ fn svg(title: &str, trace: &Traced) -> String {
         let x = 16.0 + 232.0 * place as f64;
         let _ = writeln!(
             svg,
-            "<rect class=\"f{place}\" x=\"{x}\" y=\"{:.1}\" width=\"20\" height=\"10\"/><text x=\"{}\" y=\"{:.1}\">{kind}, {}</text>",
+            "<rect class=\"{}\" x=\"{x}\" y=\"{:.1}\" width=\"20\" height=\"10\"/><text x=\"{}\" y=\"{:.1}\">{kind}, {}</text>",
+            classes[place],
             bottom + 28.0,
             x + 28.0,
             bottom + 38.0,
