@@ -22,8 +22,8 @@ impl<T> Borrowing<T> {
         endpoint: &Rc<Endpoint>,
         make: impl FnOnce(&'static Endpoint) -> Result<T, E>,
     ) -> Result<Self, E> {
-        // SAFETY: the endpoint stays where it is as long as its count is above zero, and the share beside the value is
-        // dropped after it.
+        // SAFETY: the endpoint stays where it is as long as its count is above zero, and the share beside
+        // the value is dropped after it.
         let lasting: &'static Endpoint = unsafe { &*Rc::as_ptr(endpoint) };
         Ok(Self { value: make(lasting)?, _endpoint: Rc::clone(endpoint) })
     }

@@ -39,8 +39,8 @@ impl<'py> Data<'py> {
         match self {
             Self::Bytes(bytes) => bytes.as_bytes(),
             Self::Payload(payload) => payload,
-            // SAFETY: the buffer is contiguous and stays where it is until it is released. Python's lock is held by the
-            // caller; another thread that writes to it meanwhile without the lock sends what it wrote.
+            // SAFETY: the buffer is contiguous and stays where it is until it is released. The caller holds
+            // Python's lock; another thread that writes to it without the lock sends what it wrote.
             Self::Buffer(buffer) => unsafe { slice(buffer) },
             Self::Loan(_) => &[],
         }
@@ -120,9 +120,9 @@ impl Room {
         if !start.is_aligned() || !bytes.is_multiple_of(size_of::<T>()) {
             return None;
         }
-        // SAFETY: it is aligned, contiguous and writable, numbers have no invalid bits, and the buffer is held: nothing
-        // moves or frees it. That no other thread uses it meanwhile is the program's to see to, as with numpy's own
-        // functions that release the lock.
+        // SAFETY: it is aligned, contiguous and writable, numbers have no invalid bits, and the buffer is
+        // held: nothing moves or frees it. That no other thread uses it meanwhile is the program's to see to,
+        // as with numpy's own functions that release the lock.
         Some(unsafe { core::slice::from_raw_parts_mut(start, bytes / size_of::<T>()) })
     }
 }

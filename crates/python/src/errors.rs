@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use farcall::bootstrap::{BarrierError, CompareError};
 use farcall::{
     CallError, CallRefused, ConnectError, DownReason, EndpointError, ListenError, LoanError, NamedCallError,
     NodeError, ReceiveError, SendError, SendRefused, WatchError,
@@ -196,7 +197,7 @@ macro_rules! raise_as {
     )+};
 }
 
-raise_as!(ClusterError: farcall::bootstrap::BarrierError, farcall::bootstrap::CompareError, ListenError, WatchError);
+raise_as!(ClusterError: BarrierError, CompareError, ListenError, WatchError);
 raise_as!(NotConnectedError: ConnectError);
 raise_as!(SettingsError: farcall::UnknownTransport, farcall::parameters::SettingsError);
 raise_as!(CollectiveError: GroupError);

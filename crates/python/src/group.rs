@@ -172,7 +172,7 @@ impl Group {
             (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 8) => all_reduce::<u64>,
             _ => {
                 return Err(PyTypeError::new_err(
-                    "the elements must be integers of 1 to 8 bytes, float32 or float64, in the order of this machine",
+                    "the elements must be integers, float32 or float64, in the byte order of this machine",
                 ));
             }
         };

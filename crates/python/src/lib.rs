@@ -17,7 +17,6 @@ mod endpoint;
 mod errors;
 mod group;
 mod node;
-mod observe;
 mod owned;
 mod payload;
 mod request;
@@ -44,7 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Deferred>()?;
     module.add_class::<request::Request>()?;
     module.add_class::<store::Store>()?;
-    module.add_function(wrap_pyfunction!(observe::counters, module)?)?;
+    module.add_function(wrap_pyfunction!(node::counters, module)?)?;
     module.add_function(wrap_pyfunction!(owned::forked, module)?)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Processes of a cluster.
+//! Processes of a cluster, and the counters of this one.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +7,12 @@ use farcall::bootstrap::{
     Bootstrap, BootstrapError, HostPort, JoinError, RANKS_MAX, Refusal, random_incarnation,
 };
 use farcall::parameters::Settings;
-use farcall::{Compared, NodeError};
+use farcall::{Compared, CounterFile, NodeError};
 use pyo3::prelude::*;
 
 use crate::buffer::Data;
 use crate::endpoint::seconds;
-use crate::errors::{ClosedError, raised};
+use crate::errors::{ClosedError, ClusterError, raised};
 use crate::owned::detached;
 
 /// This process as a member of its cluster; for all threads.
@@ -104,6 +104,24 @@ impl Node {
             .map(|(known, value)| (known.name, value.to_string(), known.default, known.doc))
             .collect())
     }
+}
+
+/// A counter: its group, name, value and unit, and a line that says what it counts.
+type Row = (String, String, u64, String, String);
+
+/// Every counter of this process.
+#[pyfunction]
+pub fn counters() -> PyResult<Vec<Row>> {
+    let snapshot = CounterFile::open_process(std::process::id());
+    let snapshot = snapshot.map_err(|error| ClusterError::new_err(error.to_string()))?;
+    let of_group = |group: farcall::GroupSnapshot| {
+        let label = group.label;
+        group
+            .counters
+            .into_iter()
+            .map(move |counter| (label.clone(), counter.name, counter.value, counter.unit, counter.doc))
+    };
+    Ok(snapshot.groups.into_iter().flat_map(of_group).collect())
 }
 
 /// How long a client looks for a store.

@@ -34,7 +34,7 @@ pub struct Owned<T> {
     value: ManuallyDrop<T>,
 }
 
-// SAFETY: the value is reached through `get` and by the drop, both of which first ask for the thread that made it.
+// SAFETY: the value is reached through `get` and by the drop, both of which first ask for its thread.
 unsafe impl<T> Send for Owned<T> {}
 
 // SAFETY: as above.

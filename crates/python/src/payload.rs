@@ -53,7 +53,8 @@ impl Payload {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        // SAFETY: the view is Python's, and keeps the object; the bytes stay where they are as long as that lives.
+        // SAFETY: the view is Python's, and keeps the object; the bytes stay where they are as long as that
+        // lives.
         let failed = unsafe {
             let start = bytes.as_ptr().cast_mut().cast();
             ffi::PyBuffer_FillInfo(view, object, start, bytes.len() as isize, 1, flags)
@@ -171,8 +172,8 @@ impl Loan {
         let Some(loan) = guard.as_mut() else {
             return Err(PyBufferError::new_err("the loan was sent already; ask for another one"));
         };
-        // SAFETY: the view is Python's, and keeps the object; the memory stays until the loan is taken, which an open
-        // view prevents.
+        // SAFETY: the view is Python's, and keeps the object; the memory stays until the loan is taken, which
+        // an open view prevents.
         let failed = unsafe {
             let (start, length) = (loan.as_mut_ptr().cast(), loan.len() as isize);
             ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, length, 0, flags)

@@ -91,7 +91,7 @@ impl State {
     pub fn may_wait(&self) -> PyResult<()> {
         if self.is_in_handler() {
             return Err(InHandlerError::new_err(
-                "a handler must not wait: defer the answer, or use an AsyncEndpoint with `async def` handlers",
+                "a handler must not wait: defer the answer, or use `async def` handlers of an AsyncEndpoint",
             ));
         }
         Ok(())
