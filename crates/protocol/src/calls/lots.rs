@@ -8,6 +8,8 @@
 //!
 //! Counted in pieces. The invariant: while a round lasts, something below `asked_to` is missing.
 
+use crate::wire::RANGES_PER_RESEND_MAX;
+
 /// A lot grows by an eighth with each answer, and by a piece after this many, whichever is more.
 const ANSWERS_PER_PIECE: u32 = 8;
 
@@ -84,15 +86,20 @@ impl Lots {
         self.round.is_some()
     }
 
-    /// Plans a question about the first gaps, or ends the round when there are none.
+    /// Plans a question about the first gaps, as many as it has room for, or ends the round when there are
+    /// none.
     fn begin(&mut self, mut round: Round, is_here: impl Fn(u32) -> bool) {
-        (round.came, round.asked) = (0, 0);
-        let mut piece = round.whole_to;
-        while piece < round.until && round.asked < self.lot {
-            round.asked += u32::from(!is_here(piece));
-            piece += 1;
+        (round.came, round.asked, round.asked_to) = (0, 0, round.whole_to);
+        let (mut gaps, mut was_here) = (0, true);
+        while round.asked_to < round.until && round.asked < self.lot {
+            let is_here = is_here(round.asked_to);
+            gaps += usize::from(was_here && !is_here);
+            if gaps > RANGES_PER_RESEND_MAX {
+                break;
+            }
+            round.asked += u32::from(!is_here);
+            (was_here, round.asked_to) = (is_here, round.asked_to + 1);
         }
-        round.asked_to = piece;
         self.round = (round.asked > 0).then_some(round);
     }
 }
