@@ -6,6 +6,23 @@
 //! calls. Each is a [`Collective`]: waited for, awaited, or looked at in a poll loop. Each has a deadline.
 //! When a member dies, all others get an error that names it.
 //!
+//! ```
+//! use farcall::Node;
+//! use farcall_collective::{Group, GroupId, sum};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = Node::from_env()?; // one rank of as many as the launcher has started; alone without one
+//! let endpoint = node.endpoint("ring+shm")?;
+//! let mut group = Group::new(&endpoint, GroupId::new(0), node.rank(), 0..node.size())?;
+//! let mut gradient = [0.5_f64; 4];
+//! group.all_reduce(&mut gradient, sum).wait()?;
+//! assert_eq!(gradient[0], 0.5 * f64::from(node.size()));
+//! let parts = group.all_gather_v(b"of any length").wait()?;
+//! assert_eq!(parts.len(), node.size() as usize);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | operation | MPI | lengths |
 //! |---|---|---|
 //! | [`Group::barrier`] | Barrier | |

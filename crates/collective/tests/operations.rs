@@ -127,7 +127,7 @@ fn an_all_reduce_combines_the_values_of_all() {
                 let mut sums = own.clone();
                 group.all_reduce(&mut sums, sum).await.expect("a sum");
                 let expected =
-                    (0..count).map(|place| members.clone().map(|member| value(member, place)).sum());
+                    (0..count).map(|place| members.clone().map(|member| value(member, place)).sum::<i64>());
                 assert!(sums.into_iter().eq(expected), "{count} sums");
                 let mut least = own.clone();
                 group.all_reduce(&mut least, min).await.expect("a minimum");

@@ -24,7 +24,7 @@ fn futures_of_messages_run_under_the_small_executor() {
             });
         }
         executor.run();
-        assert_eq!(sum.get(), (1..=50).sum());
+        assert_eq!(sum.get(), (1..=50).sum::<u32>());
     }
 }
 

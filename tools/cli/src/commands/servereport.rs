@@ -1,7 +1,7 @@
 //! `farcall serve-report`: recorded runs in a browser, a list and their pages.
 //!
-//! Runs are read when they are asked for, so that a list is as new as the folder. Nothing outside of it can be
-//! named: a run is one of those that were listed.
+//! Runs are read when they are asked for, so that a list is as new as the folder. Nothing outside of it can
+//! be named: a run is one of those that were listed.
 
 use core::fmt::Write;
 use std::fs;
