@@ -2,11 +2,15 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{farcall, records, sentence};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 
 /// A process that is ended when the test is over.
@@ -144,4 +148,38 @@ fn the_path_to_a_peer_is_measured_and_a_missing_listener_named() {
         let advice = finding["advice"].as_str().expect("what to do");
         assert!(advice.starts_with("run `farcall doctor --listen"), "{advice}");
     }
+}
+
+/// Ticks of a processor that a process has used, of which a second has 100.
+fn processor_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    [11, 12].iter().map(|place| fields[*place].parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn a_listener_without_descriptors_rests_and_takes_connections_when_there_are_some() {
+    let listener = start(&["doctor", "--listen", "127.0.0.1:0"]);
+    let place = listener.line.strip_prefix("probes are answered at ").expect("a place");
+    let place = place.split_once(',').expect("a place").0.to_owned();
+    let process = Pid::from_child(&listener.child);
+    let before = prlimit(Some(process), Resource::Nofile, getrlimit(Resource::Nofile)).expect("as it was");
+    let numbers = fs::read_dir(format!("/proc/{}/fd", listener.child.id())).expect("it lives").flatten();
+    let used: Vec<u64> = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let limit = (0..).find(|number| !used.contains(number));
+    prlimit(Some(process), Resource::Nofile, Rlimit { current: limit, ..before }).expect("it is lower");
+    let mut waiting = TcpStream::connect(&place).expect("the kernel takes it in");
+    waiting.set_read_timeout(Some(Duration::from_secs(1))).expect("a time limit");
+    let (start, ticks) = (Instant::now(), processor_ticks(listener.child.id()));
+    let refused = waiting.read(&mut [0]).expect_err("nobody has taken it, or ended it");
+    assert!(
+        matches!(refused.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+        "{refused}"
+    );
+    let used_ticks = u128::from(processor_ticks(listener.child.id()) - ticks);
+    assert!(used_ticks < start.elapsed().as_millis() / 20, "{used_ticks} ticks: it tries without a rest");
+    prlimit(Some(process), Resource::Nofile, before).expect("within what root may have");
+    waiting.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    assert_eq!(waiting.read(&mut [0]).expect("it is taken, and ended"), 0);
 }
