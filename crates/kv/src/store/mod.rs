@@ -24,23 +24,22 @@ mod segments;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 pub use cleaner::CleanerStatistics;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
 pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
+pub use writing::cleaning_bytes_max;
 
-use self::cleaner::visited_bytes_max;
 use self::deadlines::Deadlines;
-use self::entry::{
-    ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_until,
-    head_body,
-};
+use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes_until};
 use self::hashes::{Hashes, secret_key};
-use self::log::{Log, NotAdded};
+use self::log::Log;
 use self::scan::{Start, walk};
 use self::segments::Place;
 use self::tables::{Dropped, Table, Tables};
+use self::writing::{Old, object_bytes};
 use crate::{Name, TableId, Value, decimal};
 use farcall_base::SipKey;
 
@@ -309,111 +308,6 @@ impl Store {
         Ok(true)
     }
 
-    /// Writes the first entry of an object, whose chunks are there if it has any, in the place of the one
-    /// that the key names.
-    fn replace_first(
-        &mut self,
-        table: u32,
-        hash: u64,
-        key: &[u8],
-        (kind, body, deadline): (Kind, &[u8], Option<u64>),
-    ) -> Result<u64, WriteError> {
-        let version = self.last_version + 1;
-        let entry = NewEntry { kind, table, key, version, body, deadline };
-        let old = self.log.find(hash, |entry| entry.is_of(table, key));
-        let old_bytes = old.map_or(0, |(_, entry)| entry.bytes());
-        if !self.log.admits(hash, entry.bytes(), old_bytes) {
-            return Err(WriteError::OutOfMemory);
-        }
-        self.log.prepare(entry.bytes()).map_err(WriteError::from)?;
-        let old = self.log.find(hash, |entry| entry.is_of(table, key));
-        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
-        match old {
-            Some((place, old)) => {
-                self.log.replace(hash, place, &entry);
-                let keeps = kind == Kind::Head && old.id == head_number(body);
-                if !keeps {
-                    self.remove_chunks(old.id, old.chunks);
-                }
-            }
-            None => {
-                self.log.add(hash, &entry)?;
-                self.objects += 1;
-                self.tables.count(table, 1);
-            }
-        }
-        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
-        self.last_version = version;
-        Ok(version)
-    }
-
-    /// An object with this hash had one deadline and has another one now.
-    #[inline]
-    fn change_deadline(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
-        if old == new {
-            return;
-        }
-        let before = self.deadlines.bytes();
-        if let Some(old) = old {
-            // One of two objects with one hash and one deadline may still have it.
-            let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(old);
-            if self.log.find(hash, is_it).is_none() {
-                self.deadlines.remove(old, hash);
-            }
-        }
-        if let Some(new) = new {
-            self.deadlines.insert(new, hash);
-        }
-        let bytes = self.deadlines.bytes();
-        if bytes != before {
-            self.log.set_beside(bytes);
-        }
-    }
-
-    /// Writes an object whose condition holds, of which entries of this many bytes die.
-    #[inline(never)]
-    fn put_new(
-        &mut self,
-        table: TableId,
-        key: &[u8],
-        value: &[u8],
-        (old_bytes, deadline): (usize, Option<u64>),
-    ) -> Result<u64, WriteError> {
-        self.sweep_within(SWEEP_BY_WRITE);
-        self.expire(EXPIRED_BY_WRITE);
-        // The key may lie in memory of a peer, which may change it. One that does not have its hash could
-        // never be found again.
-        let mut key_copy = core::mem::take(&mut self.key);
-        key_copy.clear();
-        key_copy.extend_from_slice(key);
-        let new_bytes = object_bytes(key.len(), value.len()) + if deadline.is_some() { 8 } else { 0 };
-        let written = self.admit(table, &key_copy, (new_bytes, old_bytes));
-        let written =
-            written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, deadline)));
-        self.key = key_copy;
-        written.map_err(WriteError::from)
-    }
-
-    /// Looks whether there is room for an object of `new_bytes` that takes the place of one of `old_bytes`;
-    /// gives its table's number in entries, and its hash.
-    fn admit(
-        &mut self,
-        table: TableId,
-        key: &[u8],
-        (new_bytes, old_bytes): (usize, usize),
-    ) -> Result<(u32, u64), NotAdded> {
-        let table = self.tables.find(table).expect("the object was looked up in it");
-        let (number, hash) = (table.number, table.hash(key));
-        if !self.log.admits(hash, new_bytes, old_bytes) {
-            self.sweep_within(SWEEP);
-            self.expire(EXPIRED_BY_FULL);
-            if !self.log.admits(hash, new_bytes, old_bytes) {
-                return Err(NotAdded::Full);
-            }
-        }
-        Ok((number, hash))
-    }
-
     /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had,
     /// `None` when there was none.
     pub fn delete(&mut self, name: Name<'_>, condition: Condition) -> Result<Option<u64>, WriteError> {
@@ -480,14 +374,6 @@ impl Store {
         found.filter(|(_, entry)| !entry.is_expired(self.now))
     }
 
-    fn remove(&mut self, hash: u64, place: Place, old: Old) {
-        self.log.remove(hash, place);
-        self.remove_chunks(old.id, old.chunks);
-        self.objects -= 1;
-        self.tables.count(old.table, -1);
-        self.change_deadline(hash, old.deadline, None);
-    }
-
     /// Removes objects of the table that was dropped first, within the limits.
     #[inline]
     fn sweep_within(&mut self, limits: PageLimits) {
@@ -510,122 +396,6 @@ impl Store {
             ScanNext::AfterLast => {}
         }
     }
-
-    /// Writes an object that was admitted, and removes what it takes the place of.
-    fn write(
-        &mut self,
-        table: u32,
-        hash: u64,
-        key: &[u8],
-        (value, deadline): (&[u8], Option<u64>),
-    ) -> Result<u64, NotAdded> {
-        let version = self.last_version + 1;
-        let head = head_body(value.len(), version);
-        let (kind, body) =
-            if value.len() <= WHOLE_BYTES_MAX { (Kind::Whole, value) } else { (Kind::Head, &head[..]) };
-        let entry = NewEntry { kind, table, key, version, body, deadline };
-        let chunks = chunks_of(value.len());
-        let written =
-            self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
-        // Looked up again: places change while room is made.
-        let old = self.log.find(hash, |entry| entry.is_of(table, key));
-        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
-        let written = written.and_then(|()| match old {
-            Some((place, _)) => {
-                self.log.replace(hash, place, &entry);
-                Ok(())
-            }
-            None => self.log.add(hash, &entry),
-        });
-        match (written, old) {
-            (Err(full), _) => {
-                self.remove_chunks(version, chunks);
-                return Err(full);
-            }
-            (Ok(()), Some((_, old))) => self.remove_chunks(old.id, old.chunks),
-            (Ok(()), None) => {
-                self.objects += 1;
-                self.tables.count(table, 1);
-            }
-        }
-        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
-        self.last_version = version;
-        Ok(version)
-    }
-
-    fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), NotAdded> {
-        for (number, body) in value.chunks(WHOLE_BYTES_MAX).enumerate().take(chunks) {
-            let key = ChunkKey::new(version, number);
-            let (kind, key_bytes) = (Kind::Chunk, key.as_bytes());
-            let entry = NewEntry { kind, table: 0, key: key_bytes, version, body, deadline: None };
-            self.log.prepare(entry.bytes())?;
-            self.log.add(self.log.hashes().of_chunk(&key), &entry)?;
-        }
-        Ok(())
-    }
-
-    /// Removes those of an object's chunks that are there.
-    fn remove_chunks(&mut self, id: u64, chunks: usize) {
-        for number in 0..chunks {
-            let key = ChunkKey::new(id, number);
-            let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
-            let hash = self.log.hashes().of_chunk(&key);
-            if let Some((place, _)) = self.log.find(hash, is_it) {
-                self.log.remove(hash, place);
-            }
-        }
-    }
-}
-
-/// The most bytes of entries that are looked through, and perhaps moved, when an object of this size is
-/// written.
-pub fn cleaning_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
-    visited_bytes_max(1 + chunks_of(value_bytes), object_bytes(key_bytes, value_bytes))
-}
-
-/// What must be known of an object to remove it.
-#[derive(Clone, Copy)]
-struct Old {
-    version: u64,
-    table: u32,
-    /// The number of its chunks, and how many there are.
-    id: u64,
-    chunks: usize,
-    deadline: Option<u64>,
-}
-
-impl Old {
-    fn of(entry: &Entry<'_>) -> Self {
-        let (id, chunks) = match entry.kind() {
-            Kind::Head => (entry.chunks(), chunks_of(entry.value_bytes())),
-            _ => (0, 0),
-        };
-        Self { version: entry.version(), table: entry.table(), id, chunks, deadline: entry.deadline() }
-    }
-}
-
-/// The number of the chunks that the body of a head has.
-fn head_number(body: &[u8]) -> u64 {
-    u64::from_le_bytes(body[8..HEAD_BODY_BYTES].try_into().expect("eight bytes"))
-}
-
-/// How many chunks a value is cut into; none when it lies in its entry.
-fn chunks_of(value_bytes: usize) -> usize {
-    if value_bytes <= WHOLE_BYTES_MAX { 0 } else { value_bytes.div_ceil(WHOLE_BYTES_MAX) }
-}
-
-/// Bytes that an object takes in the log, all its entries together.
-fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
-    if value_bytes <= WHOLE_BYTES_MAX {
-        return entry_bytes(key_bytes, value_bytes);
-    }
-    let chunk_key_bytes = ChunkKey::new(0, 0).as_bytes().len();
-    let whole_chunks = value_bytes / WHOLE_BYTES_MAX;
-    let rest = value_bytes % WHOLE_BYTES_MAX;
-    let last = if rest == 0 { 0 } else { entry_bytes(chunk_key_bytes, rest) };
-    entry_bytes(key_bytes, HEAD_BODY_BYTES)
-        + whole_chunks * entry_bytes(chunk_key_bytes, WHOLE_BYTES_MAX)
-        + last
 }
 
 fn number_of(object: &Object<'_>) -> Result<i64, IncrementError> {

@@ -1,0 +1,246 @@
+//! How objects get into the log and out of it.
+//!
+//! An object is one entry, or a head and its chunks. All of its entries are written before the old ones go,
+//! so that an object always has all of its chunks. What finds no room is removed again, and the old object
+//! stays.
+
+use super::cleaner::visited_bytes_max;
+use super::entry::{
+    ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, head_body,
+};
+use super::log::NotAdded;
+use super::segments::Place;
+use super::{EXPIRED_BY_FULL, EXPIRED_BY_WRITE, SWEEP, SWEEP_BY_WRITE, Store, WriteError};
+use crate::TableId;
+
+impl Store {
+    /// Writes an object whose condition holds, of which entries of this many bytes die.
+    #[inline(never)]
+    pub(super) fn put_new(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        (old_bytes, deadline): (usize, Option<u64>),
+    ) -> Result<u64, WriteError> {
+        self.sweep_within(SWEEP_BY_WRITE);
+        self.expire(EXPIRED_BY_WRITE);
+        // The key may lie in memory of a peer, which may change it. One that does not have its hash could
+        // never be found again.
+        let mut key_copy = core::mem::take(&mut self.key);
+        key_copy.clear();
+        key_copy.extend_from_slice(key);
+        let new_bytes = object_bytes(key.len(), value.len()) + if deadline.is_some() { 8 } else { 0 };
+        let written = self.admit(table, &key_copy, (new_bytes, old_bytes));
+        let written =
+            written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, deadline)));
+        self.key = key_copy;
+        written.map_err(WriteError::from)
+    }
+
+    /// Looks whether there is room for an object of `new_bytes` that takes the place of one of `old_bytes`;
+    /// gives its table's number in entries, and its hash.
+    fn admit(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        (new_bytes, old_bytes): (usize, usize),
+    ) -> Result<(u32, u64), NotAdded> {
+        let table = self.tables.find(table).expect("the object was looked up in it");
+        let (number, hash) = (table.number, table.hash(key));
+        if !self.log.admits(hash, new_bytes, old_bytes) {
+            self.sweep_within(SWEEP);
+            self.expire(EXPIRED_BY_FULL);
+            if !self.log.admits(hash, new_bytes, old_bytes) {
+                return Err(NotAdded::Full);
+            }
+        }
+        Ok((number, hash))
+    }
+
+    /// Writes the first entry of an object, whose chunks are there if it has any, in the place of the one
+    /// that the key names.
+    pub(super) fn replace_first(
+        &mut self,
+        table: u32,
+        hash: u64,
+        key: &[u8],
+        (kind, body, deadline): (Kind, &[u8], Option<u64>),
+    ) -> Result<u64, WriteError> {
+        let version = self.last_version + 1;
+        let entry = NewEntry { kind, table, key, version, body, deadline };
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old_bytes = old.map_or(0, |(_, entry)| entry.bytes());
+        if !self.log.admits(hash, entry.bytes(), old_bytes) {
+            return Err(WriteError::OutOfMemory);
+        }
+        self.log.prepare(entry.bytes()).map_err(WriteError::from)?;
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
+        match old {
+            Some((place, old)) => {
+                self.log.replace(hash, place, &entry);
+                let keeps = kind == Kind::Head && old.id == head_number(body);
+                if !keeps {
+                    self.remove_chunks(old.id, old.chunks);
+                }
+            }
+            None => {
+                self.log.add(hash, &entry)?;
+                self.objects += 1;
+                self.tables.count(table, 1);
+            }
+        }
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
+        self.last_version = version;
+        Ok(version)
+    }
+
+    /// Removes an object that is at `place`, with its chunks.
+    pub(super) fn remove(&mut self, hash: u64, place: Place, old: Old) {
+        self.log.remove(hash, place);
+        self.remove_chunks(old.id, old.chunks);
+        self.objects -= 1;
+        self.tables.count(old.table, -1);
+        self.change_deadline(hash, old.deadline, None);
+    }
+
+    /// Writes an object that was admitted, and removes what it takes the place of.
+    fn write(
+        &mut self,
+        table: u32,
+        hash: u64,
+        key: &[u8],
+        (value, deadline): (&[u8], Option<u64>),
+    ) -> Result<u64, NotAdded> {
+        let version = self.last_version + 1;
+        let head = head_body(value.len(), version);
+        let (kind, body) =
+            if value.len() <= WHOLE_BYTES_MAX { (Kind::Whole, value) } else { (Kind::Head, &head[..]) };
+        let entry = NewEntry { kind, table, key, version, body, deadline };
+        let chunks = chunks_of(value.len());
+        let written =
+            self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
+        // Looked up again: places change while room is made.
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
+        let written = written.and_then(|()| match old {
+            Some((place, _)) => {
+                self.log.replace(hash, place, &entry);
+                Ok(())
+            }
+            None => self.log.add(hash, &entry),
+        });
+        match (written, old) {
+            (Err(full), _) => {
+                self.remove_chunks(version, chunks);
+                return Err(full);
+            }
+            (Ok(()), Some((_, old))) => self.remove_chunks(old.id, old.chunks),
+            (Ok(()), None) => {
+                self.objects += 1;
+                self.tables.count(table, 1);
+            }
+        }
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
+        self.last_version = version;
+        Ok(version)
+    }
+
+    fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), NotAdded> {
+        for (number, body) in value.chunks(WHOLE_BYTES_MAX).enumerate().take(chunks) {
+            let key = ChunkKey::new(version, number);
+            let (kind, key_bytes) = (Kind::Chunk, key.as_bytes());
+            let entry = NewEntry { kind, table: 0, key: key_bytes, version, body, deadline: None };
+            self.log.prepare(entry.bytes())?;
+            self.log.add(self.log.hashes().of_chunk(&key), &entry)?;
+        }
+        Ok(())
+    }
+
+    /// Removes those of an object's chunks that are there.
+    fn remove_chunks(&mut self, id: u64, chunks: usize) {
+        for number in 0..chunks {
+            let key = ChunkKey::new(id, number);
+            let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
+            let hash = self.log.hashes().of_chunk(&key);
+            if let Some((place, _)) = self.log.find(hash, is_it) {
+                self.log.remove(hash, place);
+            }
+        }
+    }
+
+    /// An object with this hash had one deadline and has another one now.
+    #[inline]
+    fn change_deadline(&mut self, hash: u64, old: Option<u64>, new: Option<u64>) {
+        if old == new {
+            return;
+        }
+        let before = self.deadlines.bytes();
+        if let Some(old) = old {
+            // One of two objects with one hash and one deadline may still have it.
+            let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(old);
+            if self.log.find(hash, is_it).is_none() {
+                self.deadlines.remove(old, hash);
+            }
+        }
+        if let Some(new) = new {
+            self.deadlines.insert(new, hash);
+        }
+        let bytes = self.deadlines.bytes();
+        if bytes != before {
+            self.log.set_beside(bytes);
+        }
+    }
+}
+
+/// The most bytes of entries that are looked through, and perhaps moved, when an object of this size is
+/// written.
+pub fn cleaning_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
+    visited_bytes_max(1 + chunks_of(value_bytes), object_bytes(key_bytes, value_bytes))
+}
+
+/// What must be known of an object to remove it.
+#[derive(Clone, Copy)]
+pub(super) struct Old {
+    pub(super) version: u64,
+    pub(super) table: u32,
+    /// The number of its chunks, and how many there are.
+    pub(super) id: u64,
+    pub(super) chunks: usize,
+    pub(super) deadline: Option<u64>,
+}
+
+impl Old {
+    pub(super) fn of(entry: &Entry<'_>) -> Self {
+        let (id, chunks) = match entry.kind() {
+            Kind::Head => (entry.chunks(), chunks_of(entry.value_bytes())),
+            _ => (0, 0),
+        };
+        Self { version: entry.version(), table: entry.table(), id, chunks, deadline: entry.deadline() }
+    }
+}
+
+/// The number of the chunks that the body of a head has.
+fn head_number(body: &[u8]) -> u64 {
+    u64::from_le_bytes(body[8..HEAD_BODY_BYTES].try_into().expect("eight bytes"))
+}
+
+/// How many chunks a value is cut into; none when it lies in its entry.
+fn chunks_of(value_bytes: usize) -> usize {
+    if value_bytes <= WHOLE_BYTES_MAX { 0 } else { value_bytes.div_ceil(WHOLE_BYTES_MAX) }
+}
+
+/// Bytes that an object takes in the log, all its entries together.
+pub(super) fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    if value_bytes <= WHOLE_BYTES_MAX {
+        return entry_bytes(key_bytes, value_bytes);
+    }
+    let chunk_key_bytes = ChunkKey::new(0, 0).as_bytes().len();
+    let whole_chunks = value_bytes / WHOLE_BYTES_MAX;
+    let rest = value_bytes % WHOLE_BYTES_MAX;
+    let last = if rest == 0 { 0 } else { entry_bytes(chunk_key_bytes, rest) };
+    entry_bytes(key_bytes, HEAD_BODY_BYTES)
+        + whole_chunks * entry_bytes(chunk_key_bytes, WHOLE_BYTES_MAX)
+        + last
+}
