@@ -16,6 +16,7 @@ farcall_driver::declare_counters! {
         receive_calls: "calls" => "System calls that received something",
         packets_coalesced: "packets" => "Packets received as parts of one buffer (UDP_GRO)",
         packets_truncated: "packets" => "Packets dropped because they were longer than this driver's MTU",
+        undelivered: "packets" => "Packets that the network reported as not delivered (ICMP)",
         receive_errors: "errors" => "Errors of the socket on receive, such as a peer's port that is closed",
         buffers_exhausted: "times" => "Receives that had no buffer free because the caller holds all packets",
         connections: "times" => "Times that the second socket was connected to a peer because all packets came from it",

@@ -15,6 +15,7 @@ use crate::counters::UdpCounters;
 use crate::interface;
 use crate::name::KnownPeers;
 use crate::receive::Receiver;
+use crate::refusals;
 use crate::send::Transmitter;
 use crate::socket::BindError;
 use crate::sockets::Sockets;
@@ -58,6 +59,19 @@ impl UdpDriver {
     /// Where the socket is bound.
     pub fn local(&self) -> SocketAddr {
         self.sockets.open.local
+    }
+
+    /// The next peer that the network could not deliver a packet to.
+    #[cold]
+    fn next_reported(&mut self) -> Option<Destination> {
+        while let Some(address) = refusals::next(self.sockets.open.descriptor()) {
+            self.counters.undelivered.increment();
+            if let Some(peer) = self.peers.find(address) {
+                return Some(peer);
+            }
+        }
+        (self.sockets.open.has_report, self.transmitter.was_refused) = (false, false);
+        None
     }
 
     /// What has happened so far.
@@ -141,6 +155,12 @@ impl Datagram for UdpDriver {
     #[inline]
     fn release(&mut self, packet: Packet) {
         self.receiver.release(packet);
+    }
+
+    #[inline]
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        let open = &self.sockets.open;
+        if open.has_report || self.transmitter.was_refused { self.next_reported() } else { None }
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {

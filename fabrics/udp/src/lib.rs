@@ -13,6 +13,7 @@ mod driver;
 mod interface;
 mod name;
 mod receive;
+mod refusals;
 mod send;
 mod socket;
 mod sockets;

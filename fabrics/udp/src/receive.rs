@@ -274,8 +274,8 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
 fn note_error(socket: &mut Socket, counters: &UdpCounters) {
     match io::Error::last_os_error().kind() {
         io::ErrorKind::WouldBlock => return socket.is_over = socket.was_refused,
-        io::ErrorKind::ConnectionRefused => socket.was_refused = true,
-        _ => {}
+        io::ErrorKind::ConnectionRefused => (socket.was_refused, socket.has_report) = (true, true),
+        _ => socket.has_report = true,
     }
     counters.receive_errors.increment();
 }

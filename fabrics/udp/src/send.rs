@@ -29,6 +29,8 @@ pub struct Transmitter {
     copy_bytes_max: usize,
     /// Where a long packet of very many parts is put together.
     scratch: Vec<u8>,
+    /// Whether the kernel has refused something since this was looked at, perhaps for an earlier packet.
+    pub was_refused: bool,
 }
 
 /// What became of a packet or burst that was offered to the kernel.
@@ -48,7 +50,14 @@ impl Transmitter {
         let copy_bytes_max = copy_bytes_max.min(mtu_bytes);
         let queue = SendQueue::new(queue_packets, copy_bytes_max);
         let scratch = Vec::with_capacity(mtu_bytes);
-        Self { queue, burst: Burst::new(burst_packets), mtu_bytes, copy_bytes_max, scratch }
+        Self {
+            queue,
+            burst: Burst::new(burst_packets),
+            mtu_bytes,
+            copy_bytes_max,
+            scratch,
+            was_refused: false,
+        }
     }
 
     /// How many packets can still be queued.
@@ -124,6 +133,7 @@ impl Transmitter {
             counters.send_blocked.increment();
             return true;
         }
+        self.was_refused = true;
         if is_about_another(&error) {
             return false;
         }
@@ -185,6 +195,7 @@ impl Transmitter {
     /// true when the kernel was full.
     #[inline]
     fn settle(&mut self, counters: &UdpCounters, offer: Offer, bytes: usize, queued: usize) -> bool {
+        self.was_refused |= matches!(offer, Offer::Informed | Offer::Refused);
         match offer {
             Offer::Taken => {
                 counters.send_calls.increment();

@@ -56,12 +56,21 @@ pub struct Socket {
     pub was_refused: bool,
     /// Whether everything was taken that such a peer had sent.
     pub is_over: bool,
+    /// Whether the network may have reported packets that it could not deliver.
+    pub has_report: bool,
 }
 
 impl Socket {
     /// Opens and binds. Options that the kernel refuses are done without.
     pub fn open(config: &UdpConfig) -> io::Result<Self> {
-        Self::open_for(config, false)
+        let socket = Self::open_for(config, false)?;
+        let (level, option) = match config.bind {
+            SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_RECVERR),
+            SocketAddr::V6(_) => (libc::SOL_IPV6, libc::IPV6_RECVERR),
+        };
+        // Without it peers that cannot be reached are found by their silence.
+        let _ = set_option(&socket.file, level, option, 1);
+        Ok(socket)
     }
 
     /// Opens another socket at the same address, which `config` must name. Sockets of other users cannot: the
@@ -101,6 +110,7 @@ impl Socket {
             last_received: 0,
             was_refused: false,
             is_over: false,
+            has_report: false,
         })
     }
 

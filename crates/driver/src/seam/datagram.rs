@@ -101,6 +101,12 @@ pub trait Datagram: Send {
     /// driver.
     fn release(&mut self, packet: Packet);
 
+    /// A destination that cannot be reached, as the fabric says, of a packet that was sent there: each once.
+    /// Anybody on the path can say so, which makes it a reason to give up what has not begun, and no other.
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+
     /// When the driver next has something to send that no packet announces; `None` when it has not. Call
     /// [`Datagram::receive`] or [`Datagram::flush`] then.
     fn next_deadline(&self) -> Option<Instant> {

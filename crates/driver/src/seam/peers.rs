@@ -93,6 +93,11 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
         }
     }
 
+    /// The number of the peer at an address, if it is known.
+    pub fn find(&self, address: A) -> Option<Destination> {
+        self.by_address.get(&address).map(|&index| self.destination(index))
+    }
+
     /// A session leads to a peer, or does not any more when `keep` is false: the last one takes with it that
     /// the peer was resolved. Nothing happens to one that has been replaced.
     pub fn keep(&mut self, peer: Destination, keep: bool) {

@@ -178,6 +178,17 @@ impl Sessions {
         }
     }
 
+    /// Packets do not reach `to`, says the network: sessions that are being opened there end. What is up has
+    /// been heard of, and ends by silence.
+    pub fn unreachable(&mut self, to: PeerAddress) {
+        let there: Vec<u16> = self.to_address(to).collect();
+        for index in there {
+            if matches!(self.slots[usize::from(index)].state, State::Opening(_)) {
+                self.end(index, EndReason::Unreachable);
+            }
+        }
+    }
+
     /// Whether a session, ready or not, leads to `to`.
     pub fn any_to(&self, to: PeerAddress) -> bool {
         self.to_address(to).next().is_some()

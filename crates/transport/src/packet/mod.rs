@@ -266,6 +266,9 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         }
         let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let received = self.receive(now, sink);
+        while let Some(unreachable) = self.driver.next_unreachable() {
+            self.calls.sessions_mut().unreachable(PeerAddress(unreachable.0));
+        }
         self.handle_timeout(received, now);
         self.report_sessions(sink);
         if self.calls.has_addresses() {

@@ -71,6 +71,10 @@ macro_rules! delegate_datagram {
         }
     };
     (@wait_descriptors $inner:ident) => {
+        fn next_unreachable(&mut self) -> Option<$crate::Destination> {
+            self.$inner.next_unreachable()
+        }
+
         fn prepare_wait(&mut self) {
             self.$inner.prepare_wait();
         }
