@@ -71,8 +71,8 @@ impl Node {
     /// settings of the environment.
     ///
     /// Names are kept where `FARCALL_NAMES` says: by the registry at `host:port`, which must be there, or in
-    /// a file that the user wrote (`file:PATH`), or in etcd (`etcd://host:port/prefix`). Without the variable it is the registry at
-    /// [`REGISTRY_DEFAULT`](crate::bootstrap::REGISTRY_DEFAULT), which may start later.
+    /// a file that the user wrote (`file:PATH`), or in etcd (`etcd://host:port/prefix`). Without the variable
+    /// it is the registry at [`REGISTRY_DEFAULT`](crate::bootstrap::REGISTRY_DEFAULT), which may start later.
     pub fn open() -> Result<Self, NodeError> {
         Self::open_with(NamesPlace::from_env().map_err(BootstrapError::from)?)
     }

@@ -171,7 +171,7 @@ impl Sending {
         self.announcing.is_asked()
     }
 
-    /// Whether the peer knows of tags, and so has to be told of the end.
+    /// Whether the peer knows of tags, and so has to know when nothing waits any more.
     #[inline]
     pub fn is_any_announced(&self) -> bool {
         self.announcing.is_any()

@@ -62,7 +62,6 @@ impl UdpDriver {
     }
 
     /// The next peer that the network could not deliver a packet to.
-    #[cold]
     fn next_reported(&mut self) -> Option<Destination> {
         while let Some(address) = refusals::next(self.sockets.open.descriptor()) {
             self.counters.undelivered.increment();

@@ -12,7 +12,8 @@
 //!
 //! Nothing of it happens while receives keep up: who has read everything that came returns credit instead. A
 //! tag has one grant at a time, so that its messages keep their order, and each message beyond the window had
-//! a receive when its grant was given; what has lost it meanwhile is bounded by [`ReceiveWindow::may_exceed`].
+//! a receive when its grant was given; what has lost it meanwhile is bounded by
+//! [`ReceiveWindow::may_exceed`].
 //!
 //! [`ReceiveWindow::may_exceed`]: super::ReceiveWindow::may_exceed
 

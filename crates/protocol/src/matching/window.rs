@@ -139,7 +139,6 @@ impl ReceiveWindow {
         self.consumed = self.consumed.wrapping_add(lines);
     }
 
-    #[cold]
     const fn make_up(&mut self, lines: u32) {
         let made_up = if lines < self.beyond { lines } else { self.beyond };
         self.beyond -= made_up;

@@ -21,7 +21,6 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    #[cold]
     fn note_wanted_of_all(&mut self, source: Option<Source>, tag: Tag) {
         let mut unread = core::mem::take(&mut self.matcher.unread);
         unread.retain(|&session| {
@@ -40,7 +39,6 @@ impl<D: LaneDriver> Session<D> {
     }
 
     /// Takes a notice of the peer; what it leads to is for the next flush.
-    #[cold]
     pub fn take_notice(
         &mut self,
         entry: EntryHeader,

@@ -25,7 +25,6 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    #[cold]
     fn note_wanted_of_all(&mut self, source: Option<Source>, tag: Tag) {
         let mut unread = core::mem::take(&mut self.matcher.unread);
         unread.retain(|&session| {
@@ -39,7 +38,6 @@ impl<L: Library> LibraryTransport<L> {
     }
 
     /// The end of the poll looks after the notices of a session.
-    #[cold]
     pub(super) fn note_notices(&mut self, id: SessionId) {
         if !self.noticed.contains(&id) {
             self.noticed.push(id);
@@ -47,7 +45,6 @@ impl<L: Library> LibraryTransport<L> {
     }
 
     /// Takes a notice of the peer, in its turn among the messages.
-    #[cold]
     pub(super) fn take_notice(
         &mut self,
         id: SessionId,
@@ -75,7 +72,6 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    #[cold]
     fn exchange_notices_of(&mut self, id: SessionId) {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let Some(link) = channel.link else { return };
