@@ -155,7 +155,7 @@ proptest! {
                 sender.send(cost);
                 prop_assert_eq!(receiver.arrive(cost), Ok(()));
                 waiting.push_back(cost);
-            } else if pass && receiver.may_exceed() {
+            } else if pass && cost <= lines_max(limit) && receiver.may_exceed() {
                 prop_assert_eq!(receiver.exceed(cost), Ok(()));
                 prop_assert_eq!(receiver.arrive(cost), Ok(()));
                 waiting.push_back(cost);
