@@ -61,7 +61,7 @@ pub enum Command {
     Compare(Compare),
     /// Checks figures that somebody published or recorded: what cannot be true, what limits, and what would tell
     Audit(Audit),
-    /// Explains runs that were recorded, and processes that run: what limits, how sure that is, what to do next
+    /// Explains runs that were recorded, or processes that run: what limits, how sure, and what next
     Explain(Explain),
     /// Fits a fabric profile to this machine or to recorded runs of a pair of hosts, and says how well it
     /// predicts what it has not seen

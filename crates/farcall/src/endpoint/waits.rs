@@ -1,7 +1,8 @@
 //! What an endpoint waits for when no answer comes, for a reader outside of its process.
 //!
 //! Nothing is written while answers come. Where none has come for a while, the counters say which process and
-//! service the oldest call is for: with the handlers that other processes show, that tells who waits for whom.
+//! service the oldest call is for: with the handlers that other processes show, that tells who waits for
+//! whom.
 
 use core::time::Duration;
 
@@ -44,7 +45,6 @@ impl State {
         }
     }
 
-    #[cold]
     fn show_wait(&mut self) {
         self.waits.looked_at = self.now;
         let Some((session, service)) = self.operations.pending_call() else { return };

@@ -36,7 +36,8 @@ impl Crowd {
         self.waited + (now - self.counted_to).times(self.members)
     }
 
-    /// Hosts are ahead of the fabric's time, so that a step may lie before the last one; it then adds nothing.
+    /// Hosts are ahead of the fabric's time, so that a step may lie before the last one; it then adds
+    /// nothing.
     #[inline]
     fn count_to(&mut self, now: Picos) {
         self.waited += (now - self.counted_to).times(self.members);

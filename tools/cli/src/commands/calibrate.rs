@@ -74,7 +74,8 @@ pub fn run(calibrate: &Calibrate) -> Result<(), Failure> {
         );
         return Err(Failure::Run(sentence));
     }
-    let is_kept = |place: usize| place % KEPT_ONE_IN == KEPT_ONE_IN - 1;
+    // Another one of each row of the grid, so that no number in flight is left out of the fit.
+    let is_kept = |place: usize| (place + place / KEPT_ONE_IN) % KEPT_ONE_IN == KEPT_ONE_IN - 1;
     let seen: Vec<_> =
         cells.iter().enumerate().filter(|(place, _)| !is_kept(*place)).map(|(_, cell)| *cell).collect();
     let mut failure = None;

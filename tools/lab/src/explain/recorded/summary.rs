@@ -86,7 +86,6 @@ fn once(findings: Vec<Finding>) -> Vec<Finding> {
                 && other.0.section == finding.section
                 && other.0.rule == finding.rule
                 && is_of_one_run(&other.0)
-                && other.0.about != finding.about
                 && other.0.figure("rank") == finding.figure("rank")
                 && (finding.section == Section::Hypothesis || other.0.sentence == finding.sentence)
         };
@@ -97,7 +96,9 @@ fn once(findings: Vec<Finding>) -> Vec<Finding> {
                 if gain(&finding) > gain(first) {
                     core::mem::swap(first, &mut finding);
                 }
-                others.push(finding.about);
+                if finding.about != first.about && !others.contains(&finding.about) {
+                    others.push(finding.about);
+                }
             }
             None => kept.push((finding, Vec::new())),
         }

@@ -51,11 +51,6 @@ impl Experiment {
             None => format!("run it again with `{}`", self.words.join(" ")),
         }
     }
-
-    /// Whether a rate that stays the same is outside of what is predicted.
-    pub fn separates(&self) -> bool {
-        self.predicted.0 > 1.0 + MARGIN / 2.0
-    }
 }
 
 /// The interval around what a law allows at most.

@@ -1,8 +1,8 @@
 //! What would be won without a cause, by the laws of closed systems.
 //!
 //! A resource that works a share of the time cannot do more than one over that share times as much
-//! (utilisation law), and an operation that spends a share of its time in a place is at most one over the rest
-//! times as fast without it (Little's law, by which the numbers of packets there are those shares). What is
+//! (utilisation law), and an operation that spends a share of its time in a place is at most one over the
+//! rest times as fast without it (Little's law, by which the numbers of packets there are those shares). What is
 //! won without a cause is the lesser of both. (Denning and Buzen, 1978.)
 
 use farcall::parameters::Settings;
@@ -13,6 +13,9 @@ use crate::run::uses::HostUse;
 
 /// No gain is more than that: what is left always takes something.
 const GAIN_MAX: f64 = 1000.0;
+
+/// A resource that works this share of the time is what the others wait for.
+const FULL_FROM: f64 = 0.8;
 
 /// Work that is done once for all messages that leave or arrive together.
 const ONCE_FOR_ALL: [&str; 5] = ["poll", "make_packets", "descriptors", "doorbells", "take_packets"];
@@ -114,7 +117,11 @@ impl<'a> Law<'a> {
         };
         let ceiling = 1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max);
         // Queues are there because something is full: without it they are not.
-        let faster = match taken.alone.filter(|_| self.evidence.in_flight.is_some()) {
+        let is_full = |(name, busy): &(String, f64)| {
+            *busy >= FULL_FROM && taken.busy.iter().any(|(own, less)| own == name && *less > 0.0)
+        };
+        let empties = self.evidence.in_flight.is_some() && self.stations.iter().any(is_full);
+        let faster = match taken.alone.filter(|_| empties) {
             Some(own) => (1.0 - self.room - self.silent) / (self.alone - part * own).max(1.0 / GAIN_MAX),
             None => 1.0 / (1.0 - part * taken.share).max(1.0 / GAIN_MAX),
         };

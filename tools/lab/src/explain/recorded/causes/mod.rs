@@ -21,12 +21,18 @@ use crate::explain::analysis::finding::{Finding, Section};
 /// A cause that gains less is not named.
 const GAIN_MIN: f64 = 1.05;
 
-/// Nearly always more in flight would help until the next resource is full; so another cause that gains nearly
-/// as much goes before the window.
+/// Gains that differ by less than this part are equal.
+const SAME_GAIN: f64 = 0.02;
+
+/// Nearly always more in flight would help until the next resource is full; so another cause that gains
+/// nearly as much goes before the window.
 const WINDOW_HANDICAP: f64 = 1.25;
 
 /// From this share of waiting operations on it is not the window that holds them back.
 const HELD_BACK: f64 = 0.1;
+
+/// From this share of an operation's time on waits and pauses explain what too little in flight could, too.
+const LOST_TO_WAITS: f64 = 0.5;
 
 /// The most causes that are named for one measurement.
 const CAUSES_MAX: usize = 4;
@@ -55,19 +61,23 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
     };
     let mut causes: Vec<_> =
         RULES.iter().filter_map(of_rule).filter(|cause| cause.gain >= GAIN_MIN).collect();
-    let is_room = |cause: &Ranked| matches!(cause.rule.reads, Reads::Room(_));
-    if causes.iter().any(|cause| is_room(cause) && cause.taken.share >= HELD_BACK) {
+    let holds_back = |cause: &Ranked| match cause.rule.reads {
+        Reads::Room(_) => cause.taken.share >= HELD_BACK,
+        Reads::Lost(_) | Reads::Stood(_) => cause.taken.share >= LOST_TO_WAITS,
+        _ => false,
+    };
+    if causes.iter().any(holds_back) {
         causes.retain(|cause| cause.rule.reads != Reads::Window);
     }
+    // What one resource allows is the same for all that lie before it: between equals the share decides.
+    let steps = |gain: f64| (gain.ln() / SAME_GAIN).round();
     let strength = |cause: &Ranked| match cause.rule.reads {
-        Reads::Window => (cause.gain / WINDOW_HANDICAP, 0.0),
-        _ => (cause.gain, cause.taken.share),
+        Reads::Window => (steps(cause.gain / WINDOW_HANDICAP), 0.0),
+        _ => (steps(cause.gain), cause.taken.share),
     };
     causes.sort_by(|a, b| {
         let (a, b) = (strength(a), strength(b));
-        // What one resource allows is the same for all that lie before it.
-        let equal = (a.0 / b.0 - 1.0).abs() < 0.02;
-        if equal { b.1.total_cmp(&a.1) } else { b.0.total_cmp(&a.0) }
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
     causes
 }

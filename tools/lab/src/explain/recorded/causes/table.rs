@@ -1,5 +1,5 @@
-//! Every cause that is known, one a row: what it is read from, how it is called, and the experiment that would
-//! refute it.
+//! Every cause that is known, one a row: what it is read from, how it is called, and the experiment that
+//! would refute it.
 
 /// From where the time that a cause takes is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
