@@ -2,8 +2,8 @@
 //!
 //! A resource that works a share of the time cannot do more than one over that share times as much
 //! (utilisation law), and an operation that spends a share of its time in a place is at most one over the
-//! rest times as fast without it (Little's law, by which the numbers of packets there are those shares). What is
-//! won without a cause is the lesser of both. (Denning and Buzen, 1978.)
+//! rest times as fast without it (Little's law, by which the numbers of packets there are those shares).
+//! What is won without a cause is the lesser of both. (Denning and Buzen, 1978.)
 
 use farcall::parameters::Settings;
 
