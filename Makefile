@@ -114,6 +114,7 @@ test-million: ## A million messages that nobody expects, over every transport; `
 landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries two
 	scripts/prepare build
 	cargo test --locked --release -p farcall-tune --test landscape -- --ignored --nocapture | $(ONE_PASSED)
+	cargo test --locked --release -p farcall-tune --test rough_landscapes -- --ignored --nocapture | $(ONE_PASSED)
 
 .PHONY: test-rdma
 test-rdma: ## Drivers and transports over RDMA, in a virtual machine with Soft-RoCE devices

@@ -187,7 +187,7 @@ impl<'a> Session<'a> {
     /// About how many trials are still to come.
     pub fn remaining(&self) -> usize {
         let confirmation = match self.phase {
-            Phase::Checking | Phase::Searching => self.search.remaining() + self.confirmation_blocks * 3,
+            Phase::Checking | Phase::Searching => self.search.remaining() + self.confirmation_blocks * 4,
             Phase::Confirming { blocks_left } => blocks_left * (self.finalists.len() + 1),
             Phase::Done => 0,
         };

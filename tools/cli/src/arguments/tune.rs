@@ -22,7 +22,7 @@ pub struct Tune {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
     pub record: Option<PathBuf>,
     /// Goes on with the tuning in a directory: runs the command that stands there, and says which
-    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "budget", "strategy", "confirm", "rehearse"])]
     pub resume: Option<PathBuf>,
     /// Runs the finalists of the tuning in a directory against the reference again, here and now, by the
     /// command that stands there, and says which

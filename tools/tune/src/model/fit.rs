@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::accidents::{Accidents, accidents};
 use super::design::Design;
 use super::interactions::strongest_pair;
 use super::matrix::Symmetric;
@@ -31,6 +32,8 @@ pub struct Fit {
     measured: BTreeMap<usize, Measured>,
     /// The columns of each environment.
     columns: Columns,
+    /// How many samples were left out as accidents.
+    accidents: usize,
 }
 
 /// The columns of each environment, shared by the steps of a fit.
@@ -82,6 +85,13 @@ impl Fit {
             Rc::new((0..environments.len()).map(|one| design.of_row(of_environment(one))).collect())
         };
         let mut design = Design::of(space, blocks);
+        let level = |row: &[u16], factor: usize| design.cell(row, (factor, None));
+        let levels = |environment: usize| {
+            (0..design.factors.len()).map(|factor| level(of_environment(environment), factor)).collect()
+        };
+        let accidents = accidents(observations, levels);
+        let (kept, apart) = parted(observations, &accidents);
+        let observations = &kept;
         let total = variance(observations.iter().map(|one| one.value));
         let mut variances = Variances::first(total, design.groups.len());
         let mut fit = Self::with(&design, columns(&design), observations, &mut variances, total);
@@ -92,7 +102,27 @@ impl Fit {
             variances.groups.push(variances.rows);
             fit = Self::with(&design, columns(&design), observations, &mut variances, total);
         }
+        fit.accidents = accidents.samples.iter().filter(|accident| **accident).count();
+        fit.set_apart(&apart);
         fit
+    }
+
+    /// Takes in environments that are known by their own samples only.
+    fn set_apart(&mut self, apart: &BTreeMap<usize, Vec<Observation>>) {
+        for (&environment, samples) in apart {
+            let mut own: Vec<f64> = samples
+                .iter()
+                .map(|one| one.value - self.effects[self.design.block_column(one.block)])
+                .collect();
+            own.sort_unstable_by(f64::total_cmp);
+            // Nothing of it depends on the effects of levels.
+            let leverage =
+                self.columns[environment].iter().map(|&(column, value)| (column, -value)).collect();
+            let own_variance = self.variances.noise / samples.len() as f64;
+            let own = own[own.len() / 2] - self.value(environment);
+            self.measured
+                .insert(environment, Measured { samples: samples.len(), own, own_variance, leverage });
+        }
     }
 
     fn with(
@@ -159,7 +189,8 @@ impl Fit {
         for one in measured.values_mut() {
             one.own += one.leverage.iter().map(|&(column, value)| value * effects[column]).sum::<f64>();
         }
-        Self { design: design.clone(), variances, effects, covariance, measured, columns: Rc::clone(columns) }
+        let (design, columns) = (design.clone(), Rc::clone(columns));
+        Self { design, variances, effects, covariance, measured, columns, accidents: 0 }
     }
 
     /// The variances that make what was found most likely, given what is believed now; and new weights.
@@ -212,6 +243,11 @@ impl Fit {
     /// How many samples an environment has.
     pub fn samples(&self, environment: usize) -> usize {
         self.measured.get(&environment).map_or(0, |one| one.samples)
+    }
+
+    /// How many samples were left out because they are far from everything else that is known of their row.
+    pub fn accidents(&self) -> usize {
+        self.accidents
     }
 
     /// The standard deviation of one sample around its row and block.
@@ -277,6 +313,22 @@ impl Fit {
         };
         self.measured.iter().map(residual).collect()
     }
+}
+
+/// The observations that are fitted, and those of environments apart.
+fn parted(
+    observations: &[Observation],
+    accidents: &Accidents,
+) -> (Vec<Observation>, BTreeMap<usize, Vec<Observation>>) {
+    let (mut kept, mut apart) = (Vec::new(), BTreeMap::<usize, Vec<Observation>>::new());
+    let good = observations.iter().zip(&accidents.samples).filter(|(_, accident)| !**accident);
+    for (one, _) in good {
+        match accidents.apart.contains(&one.environment) {
+            true => apart.entry(one.environment).or_default().push(*one),
+            false => kept.push(*one),
+        }
+    }
+    (kept, apart)
 }
 
 /// What others are compared with.

@@ -7,6 +7,7 @@
 //! all effects shrink to nought. Logarithms make a change of the whole machine's speed, such as cores that
 //! were moved, a matter of the block.
 
+mod accidents;
 mod design;
 mod fit;
 mod interactions;

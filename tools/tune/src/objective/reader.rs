@@ -77,11 +77,24 @@ impl Reader {
     fn matches(&self, pattern: &Regex, output: &str) -> Result<Vec<f64>, String> {
         let found = pattern.captures_iter(output).filter_map(|captures| captures.get(1));
         let number = |text: &str| {
-            let number = text.trim().replace(',', "").parse::<f64>();
-            number.map_err(|_| format!("metric `{}` is no number: `{text}`", self.name))
+            let number = number(text.trim());
+            number.ok_or_else(|| format!("metric `{}` is no number: `{text}`", self.name))
         };
         found.map(|group| number(group.as_str())).collect()
     }
+}
+
+/// A number with a decimal point, and commas only between thousands: `3,14` is none.
+fn number(text: &str) -> Option<f64> {
+    let mut groups = text.split(',');
+    let first = groups.next()?;
+    let rest: Vec<_> = groups.collect();
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let whole = |text: &&str| text.split('.').next().is_some_and(|whole| whole.len() == 3 && digits(whole));
+    let leading = first.trim_start_matches(['-', '+']);
+    let grouped = rest.is_empty() || digits(leading) && (1..=3).contains(&leading.len()) && leading != "0";
+    let last_only = rest.iter().rev().skip(1).all(|group| !group.contains('.'));
+    (grouped && last_only && rest.iter().all(whole)).then(|| text.replace(',', "").parse().ok())?
 }
 
 /// The numbers at a pointer: in the output as a whole, or in each line that is an object with these fields.
@@ -153,6 +166,16 @@ mod tests {
                 read(&format!("pattern = 'in ([0-9.,]+) usec$'\ntake = \"{take}\""), output),
                 Ok(figure)
             );
+        }
+    }
+
+    #[test]
+    fn commas_stand_between_thousands_or_make_no_number() {
+        assert_eq!(number("1,250"), Some(1250.0));
+        assert_eq!(number("1,234,567.5"), Some(1_234_567.5));
+        assert_eq!(number("-3.5e2"), Some(-350.0));
+        for wrong in ["3,14", "1,1", "0,250", "1,2345", "1.5,000", "1,,000", ",5", "banana", ""] {
+            assert_eq!(number(wrong), None, "{wrong}");
         }
     }
 

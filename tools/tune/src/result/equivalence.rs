@@ -17,6 +17,8 @@ pub struct EquivalenceSet {
     /// The member with the fewest changes from the defaults, of those that were measured: a member of which
     /// nobody can say that a more complicated one is better.
     pub simplest: usize,
+    /// The member with the fewest changes of all, measured or not: it is worth being measured.
+    pub fewest: usize,
     /// All that belong to it, the best included, best first.
     pub members: Vec<usize>,
 }
@@ -45,9 +47,11 @@ impl EquivalenceSet {
         let mut members: Vec<usize> = (0..worse.len()).filter(belongs).collect();
         members.sort_by(|&one, &other| worse[one].mean.total_cmp(&worse[other].mean));
         // The first of several with equally few changes is the best of them.
+        let changes = |one: &usize| problem.space.changes(problem.row(*one));
+        let fewest = members.iter().copied().min_by_key(changes).unwrap_or(best);
         let candidates = members.iter().copied().filter(|&one| fit.samples(one) > 0);
-        let simplest = candidates.min_by_key(|&one| problem.space.changes(problem.row(one))).unwrap_or(best);
-        Some(Self { best, simplest, members })
+        let simplest = candidates.min_by_key(changes).unwrap_or(best);
+        Some(Self { best, simplest, fewest, members })
     }
 }
 
@@ -55,7 +59,7 @@ impl EquivalenceSet {
 pub fn finalists(known: &Knowledge) -> Vec<usize> {
     let mut finalists = match known.problem.objectives()[..] {
         [metric] => match EquivalenceSet::new(known, metric) {
-            Some(set) => vec![set.best, set.simplest],
+            Some(set) => vec![set.best, set.simplest, set.fewest],
             None => Vec::new(),
         },
         _ => spread(&pareto_front(known), FRONT_MAX),

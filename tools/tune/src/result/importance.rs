@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::equivalence::simultaneous;
 use super::summary::Percent;
 use crate::model::{Effect, Fit};
 use crate::search::{Knowledge, Problem};
@@ -50,6 +51,10 @@ pub struct PathStep {
     pub changes: Vec<String>,
     /// By how much the figure has changed so far, against the reference.
     pub change: Percent,
+    /// By how much this step alone changes it.
+    pub alone: Percent,
+    /// Whether that is more than noise.
+    pub credited: bool,
 }
 
 /// All three for a metric with its best environment.
@@ -127,6 +132,7 @@ fn path(known: &Knowledge, metric: usize, best: usize) -> Vec<PathStep> {
     let problem = known.problem;
     let target = problem.row(best);
     let mut row = problem.row(problem.reference).to_vec();
+    let mut before = problem.reference;
     let mut steps = Vec::new();
     loop {
         let differing: Vec<usize> = (0..row.len()).filter(|&index| row[index] != target[index]).collect();
@@ -145,8 +151,10 @@ fn path(known: &Knowledge, metric: usize, best: usize) -> Vec<PathStep> {
         let (changed, indexes, environment, _) = step.unwrap_or_else(jump);
         let changes = indexes.iter().map(|&index| change(problem, &row, &changed, index)).collect();
         let so_far = known.fit(metric).difference(environment, problem.reference);
-        steps.push(PathStep { changes, change: Percent::of(so_far) });
-        row = changed;
+        let alone = known.fit(metric).difference(environment, before);
+        let credited = alone.mean.abs() > simultaneous(target.len()) * alone.error;
+        steps.push(PathStep { changes, change: Percent::of(so_far), alone: Percent::of(alone), credited });
+        (row, before) = (changed, environment);
     }
 }
 

@@ -125,8 +125,8 @@ fn objective(html: &mut String, metric: &MetricSummary) {
         Axis::Share,
         &shares,
     );
-    let path: Vec<Interval> =
-        metric.path.iter().map(|step| interval(step.changes.join(", "), &step.change)).collect();
+    let credited = metric.path.iter().filter(|step| step.credited);
+    let path: Vec<Interval> = credited.map(|step| interval(step.changes.join(", "), &step.change)).collect();
     figure(html, "From the reference to the best: change of the figure so far", Axis::Change, &path);
     let near = metric.local.iter().filter(|effect| effect.cost.low > 0.0).take(LINES_MAX);
     let near: Vec<Interval> = near

@@ -18,6 +18,12 @@ use crate::session::Session;
 /// The share of environments in the equivalence set from which on nothing matters.
 const NEARLY_ALL: f64 = 0.9;
 
+/// A difference of which half of the configurations can be no surer than this is not known.
+const MARGIN_MAX: f64 = 0.05;
+
+/// The verdict on a finalist that beat the reference.
+const BETTER: &str = "better";
+
 /// A tuning's result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
@@ -54,6 +60,10 @@ pub struct MetricSummary {
     pub unit: String,
     /// What is good.
     pub goal: Goal,
+    /// How many trials have a figure.
+    pub figures: usize,
+    /// How many of these count for nothing, because they are far from what else is known of their rows.
+    pub accidents: usize,
     /// The standard deviation of a trial around its row and block, as a share.
     pub noise: f64,
     /// By how much the best of single trials of equal rows would look better than it is, as a share.
@@ -72,6 +82,8 @@ pub struct MetricSummary {
     pub default_in_set: bool,
     /// Whether (nearly) everything belongs to it.
     pub nothing_matters: bool,
+    /// Whether that is because too little was measured.
+    pub undecided: bool,
     /// The levels that members of the set have, where that is not all.
     pub set_levels: BTreeMap<String, Vec<String>>,
     /// Which parameters matter over the space.
@@ -184,21 +196,30 @@ impl Summary {
 fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option<MetricSummary> {
     let problem = known.problem;
     let mut set = EquivalenceSet::new(known, metric)?;
+    let beaten = is_reference_beaten(session, known, metric);
+    if beaten {
+        // What fresh blocks show goes before what the fit of everything leaves open.
+        set.members.retain(|one| *one != problem.reference);
+    }
     if session.confirmed_from().is_some() {
         // What was run again is known better than what was met a few times.
-        let confirmed = session.finalists().iter().copied().chain([problem.reference]);
+        let reference = (!beaten).then_some(problem.reference);
+        let confirmed = session.finalists().iter().copied().chain(reference);
         let members = confirmed.filter(|one| set.members.contains(one));
         let simplest = members.min_by_key(|&one| problem.space.changes(problem.row(one)));
-        set.simplest = simplest.unwrap_or(set.simplest);
+        set.simplest = simplest.unwrap_or(set.best);
     }
     let fit = known.fit(metric);
     let (importance, local, path) = importance(known, metric, set.best);
     let described = &problem.metrics[metric];
+    let is_all = set.members.len() as f64 >= NEARLY_ALL * problem.environments.len() as f64;
     Some(MetricSummary {
         place: metric,
         name: described.name.clone(),
         unit: described.unit.clone(),
         goal: described.goal,
+        figures: known.evidence.observations(metric).len(),
+        accidents: fit.accidents(),
         noise: fit.noise(),
         optimism: (fit.noise() * expected_greatest(problem.environments.len())).exp_m1(),
         best: Choice::new(known, set.best),
@@ -207,12 +228,29 @@ fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option
         set_environments: set.members.len(),
         set_measured: set.members.iter().filter(|&&one| fit.samples(one) > 0).count(),
         default_in_set: set.members.contains(&problem.reference),
-        nothing_matters: set.members.len() as f64 >= NEARLY_ALL * problem.environments.len() as f64,
+        nothing_matters: is_all && !beaten,
+        undecided: is_all && !beaten && is_undecided(known, metric, set.best),
         set_levels: set_levels(problem, &set.members),
         importance,
         local,
         path,
     })
+}
+
+/// Whether a finalist was better than the reference in the fresh blocks.
+fn is_reference_beaten(session: &Session, known: &Knowledge, metric: usize) -> bool {
+    let name = &known.problem.metrics[metric].name;
+    confirmation(session, known).iter().any(|contrast| contrast.metric == *name && contrast.verdict == BETTER)
+}
+
+/// Whether differences that matter could hide in what is not known: half of the configurations may be that
+/// much better or worse than the best looks.
+fn is_undecided(known: &Knowledge, metric: usize, best: usize) -> bool {
+    let described = &known.problem.metrics[metric];
+    let mut errors: Vec<f64> = known.worse(metric, best).iter().map(|one| one.error).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let margin = quantile(0.5 + CONFIDENCE / 2.0) * errors[errors.len() / 2];
+    margin > MARGIN_MAX.max(described.width())
 }
 
 /// The levels that occur among environments, for parameters of which not all levels of the space occur.
@@ -321,8 +359,8 @@ fn verdict(interval: Option<(f64, f64)>, goal: Goal) -> &'static str {
     let Some((low, high)) = interval else { return "too few blocks" };
     let less_is_better = goal == Goal::Min;
     match (high < 1.0, low > 1.0) {
-        (true, _) if less_is_better => "better",
-        (_, true) if !less_is_better => "better",
+        (true, _) if less_is_better => BETTER,
+        (_, true) if !less_is_better => BETTER,
         (false, false) => "no difference seen",
         _ => "worse",
     }

@@ -52,7 +52,11 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     let MetricSummary { name, unit, .. } = metric;
     let good = if metric.goal == Goal::Min { "less is better" } else { "more is better" };
     lines.push(format!("# {name} ({unit}; {good})"));
-    if metric.nothing_matters {
+    if metric.undecided {
+        lines.push(
+            "too little was measured to say what matters: a larger --budget would tell more apart".to_owned(),
+        );
+    } else if metric.nothing_matters {
         lines.push(
             "nothing matters: no configuration can be told apart from the best beyond the noise".to_owned(),
         );
@@ -68,6 +72,12 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     lines.push(format!("simplest  {}", choice_words(&metric.simplest, metric.place, unit)));
     if metric.default_in_set {
         lines.push("          the reference itself is in the set: nothing was shown to be better".to_owned());
+    }
+    if metric.accidents > 0 {
+        lines.push(format!(
+            "outliers  {} of {} trials are far from everything else that is known of their rows, and count for nothing",
+            metric.accidents, metric.figures
+        ));
     }
     lines.push(format!(
         "noise     a trial varies by {:.2} %; the best of one trial each would look {:.2} % better than it is",
@@ -91,12 +101,14 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
         let change = format!("{} {} instead of {}", effect.parameter, effect.worst, effect.best);
         lines.push(format!("near best {change:<40} changes it by {}", percent(&effect.change)));
     }
-    for step in &metric.path {
-        lines.push(format!(
-            "path      {:<40} changes it by {} so far",
-            step.changes.join(", "),
-            percent(&step.change)
-        ));
+    for step in metric.path.iter().filter(|step| step.credited) {
+        let (changes, alone) = (step.changes.join(", "), percent(&step.alone));
+        lines.push(format!("path      {changes:<40} changes it by {alone}"));
+    }
+    let inert: Vec<_> = metric.path.iter().filter(|step| !step.credited).collect();
+    if !inert.is_empty() {
+        let changes: Vec<_> = inert.iter().map(|step| step.changes.join(", ")).collect();
+        lines.push(format!("path      nothing beyond noise was shown of {}", changes.join("; ")));
     }
 }
 
