@@ -72,12 +72,25 @@ fn what_cannot_be_audited_gets_one_sentence() {
     let folder = Folder::new("audit");
     let file = folder.at("t.csv");
     std::fs::write(&file, "p50_us\nfast\n").expect("a writable file");
-    let expected = format!(
-        "farcall: {file}: line 2 of the table `t`: `fast` in column `p50_us` is not a number above 0"
-    );
+    let expected =
+        format!("farcall: {file}: line 2 of the table `t`: `fast` in column `p50_us` is not a number");
     assert_eq!(sentence(&["audit", &file], 1), expected);
     assert!(sentence(&["audit", &folder.at("none.toml")], 1).starts_with("farcall: cannot read "));
     assert_eq!(sentence(&["audit"], 2), "farcall: FILE is missing; the command is `farcall audit <FILE>...`");
+}
+
+#[test]
+fn an_audit_can_be_told_what_does_not_hold() {
+    let folder = Folder::new("told");
+    let file = folder.at("loop.csv");
+    std::fs::write(&file, "in_flight,operations_per_s,mean_us\n1,1000000,1.3\n").expect("a writable file");
+    assert!(text(&farcall(&["audit", &file])).contains("1.300 implied, 1 stated"));
+    assert!(text(&farcall(&["audit", &file, "--tolerance", "little=40%"])).contains("within 40 %"));
+    assert!(!text(&farcall(&["audit", &file, "--strike", "closed_loop"])).contains("in flight"));
+    assert!(
+        sentence(&["audit", &file, "--tolerance", "big=1%"], 2).contains("little, product, balance, same")
+    );
+    assert!(sentence(&["audit", &file, "--strike", "luck"], 2).contains("closed_loop"));
 }
 
 fn record(folder: &Folder, name: &str, more: &[&str]) -> String {

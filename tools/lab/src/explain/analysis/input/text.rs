@@ -23,12 +23,13 @@ enum Separator {
 }
 
 impl Separator {
-    /// The one that the heading has; a comma when it has none.
-    fn of(heading: &str) -> Self {
-        [(';', Self::Semicolon), ('\t', Self::Tab), ('|', Self::Bar)]
-            .into_iter()
-            .find(|(character, _)| heading.contains(*character))
-            .map_or(Self::Comma, |(_, separator)| separator)
+    /// The one that divides heading and first row into as many cells; a comma when none does.
+    fn of(heading: &str, row: Option<&str>) -> Self {
+        let divides = |separator: &Self| {
+            let cells = separator.cells(heading).len();
+            cells > 1 && row.is_none_or(|row| separator.cells(row).len() == cells)
+        };
+        [Self::Semicolon, Self::Tab, Self::Bar].into_iter().find(divides).unwrap_or(Self::Comma)
     }
 
     fn character(self) -> char {
@@ -81,9 +82,9 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Splits text into cells.
 pub fn parse(table: &str, text: &str) -> Result<TextTable, TableError> {
-    let mut lines = lines(text);
+    let mut lines = lines(text).peekable();
     let (_, heading) = lines.next().ok_or_else(|| TableError::NoHeading { table: table.to_owned() })?;
-    let separator = Separator::of(heading);
+    let separator = Separator::of(heading, lines.peek().map(|(_, row)| *row));
     let mut parsed = TextTable {
         headings: separator.cells(heading),
         readings: separator.reading().into_iter().collect(),
@@ -123,6 +124,7 @@ mod tests {
         }
         assert_eq!(read("a;b\n1,5;2\n").rows[0].1, ["1,5", "2"]);
         assert_eq!(read("a,b\n\"1,234\",2\n").rows[0].1, ["1,234", "2"]);
+        assert_eq!(read("a;b,c\n1,2\n").headings, ["a;b", "c"]);
     }
 
     #[test]
