@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use farcall::Node;
 use farcall::bootstrap::Bootstrap;
-use farcall::parameters::Settings;
 
 use super::Job;
 use super::client::call;
 use super::daemon::serve;
 use super::report::WorkerReport;
-use crate::run::exchange::{Report, report_on};
+use crate::run::exchange::{Report, report_on, settings_of};
 
 /// The argument that makes the program a process of the benchmark; the next one is its job.
 pub const BENCHKV_WORKER_COMMAND: &str = "benchkv-worker";
@@ -26,8 +25,8 @@ pub fn work(job: &str) -> String {
 
 fn take_part(job: &Job) -> Report<WorkerReport> {
     let bench = &job.bench;
-    let settings = Settings::load(bench.settings.iter().cloned()).map_err(|error| error.to_string())?;
     let bootstrap = Bootstrap::from_env().map_err(|error| error.to_string())?;
+    let settings = settings_of(&bench.settings, bench.seed, bootstrap.rank)?;
     let node = Arc::new(Node::new(bootstrap, settings));
     let within = bench.lasting * bench.runs as u32 + OVERHEAD_MAX;
     let report = if (node.rank() as usize) < bench.ranks {
