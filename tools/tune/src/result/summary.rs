@@ -1,6 +1,6 @@
 //! Everything that is worth saying about a tuning, as data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use farcall_lab::statistics::bootstrap::{median, ratio_of_medians};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::equivalence::{CONFIDENCE, EquivalenceSet};
 use super::importance::{Importance, LocalEffect, PathStep, importance};
 use super::trades::{Trade, trades};
-use crate::evidence::TrialOutcome;
+use crate::evidence::{Sample, TrialOutcome};
 use crate::metric::Goal;
 use crate::model::Estimate;
 use crate::model::normal::{expected_greatest, quantile};
@@ -176,14 +176,13 @@ impl Summary {
             problem.objectives().into_iter().map(|metric| metric_summary(session, &known, metric)).collect();
         let metrics = metrics?;
         let samples = known.evidence.samples();
-        let fit = known.fit(0);
         let front = if metrics.len() > 1 { pareto_front(&known) } else { Vec::new() };
         Some(Self {
             trials: samples.len(),
             failed: known.evidence.failures().len(),
             rows: problem.rows.len(),
             environments: problem.environments.len(),
-            measured: (0..problem.environments.len()).filter(|&one| fit.samples(one) > 0).count(),
+            measured: measured_environments(samples),
             metrics,
             front: front.into_iter().map(|one| Choice::new(&known, one)).collect(),
             trades: trades(&known),
@@ -191,6 +190,12 @@ impl Summary {
             failures: failures(&known),
         })
     }
+}
+
+/// How many environments have figures, whether a fit believes them or not.
+fn measured_environments(samples: &[Sample]) -> usize {
+    let measured = samples.iter().filter(|sample| matches!(sample.outcome, TrialOutcome::Measured(_)));
+    measured.map(|sample| sample.environment).collect::<BTreeSet<_>>().len()
 }
 
 fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option<MetricSummary> {
