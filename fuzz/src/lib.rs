@@ -95,6 +95,16 @@ pub fn kv_answers(bytes: &[u8]) {
     farcall_kv::fuzz_answers(bytes);
 }
 
+/// What a log of durable tables has on its disk: records, certificates, superblocks.
+pub fn kv_log(bytes: &[u8]) {
+    farcall_kv::fuzz_log(bytes);
+}
+
+/// What a backup is asked, and what it answers.
+pub fn replication(bytes: &[u8]) {
+    farcall_replica::fuzz_requests(bytes);
+}
+
 /// Messages between members and rendezvous.
 pub fn rendezvous(bytes: &[u8]) {
     farcall::bootstrap::fuzz_rendezvous(bytes);

@@ -102,6 +102,8 @@ tests!(
     slots,
     kv,
     kv_answers,
+    kv_log,
+    replication,
     resp,
     verbs_handshake,
     ofi_frame,

@@ -23,6 +23,8 @@ pub enum Rule {
     OneSession,
     /// A replica that fails leaves the record before anything is acknowledged without it.
     RecordedReplicas,
+    /// The result of a write that happens once is recorded with it.
+    Results,
     /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
     /// A deleted object has a tombstone in the log.

@@ -306,6 +306,7 @@ fn explained<E: Refusal + core::error::Error>(failure: StoreFailure<E>) -> Failu
         StoreFailure::Store(error) => error.status(),
         StoreFailure::WrongShard => FARCALL_INVALID_ARGUMENT,
         StoreFailure::Busy => FARCALL_TOO_MANY,
+        StoreFailure::NotReplicated(_) | StoreFailure::Forgotten => FARCALL_TIMED_OUT,
         StoreFailure::NotConnected(_) => FARCALL_UNKNOWN_PEER,
         StoreFailure::NoAnswer(error) => of_call(error).0,
         StoreFailure::Misunderstood => FARCALL_MISUNDERSTOOD,

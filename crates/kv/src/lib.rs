@@ -77,6 +77,7 @@ pub mod daemon;
 mod decimal;
 pub mod durable;
 mod limits;
+pub mod replicated;
 pub mod resp;
 mod shard;
 mod shared;
@@ -86,7 +87,9 @@ pub mod wire;
 
 #[doc(hidden)]
 pub use client::fuzz_answers;
-pub use client::{Client, Failure, FoundObject, Operation, Page, ScanPosition};
+pub use client::{Client, Failure, FoundObject, Operation, Page, Receipt, ScanPosition};
+#[doc(hidden)]
+pub use durable::fuzz_log;
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };

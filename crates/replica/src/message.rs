@@ -13,7 +13,7 @@ pub struct LogId {
     pub shard: u32,
 }
 
-/// What a request is about, and who asks.
+/// What a request is about, and in which epoch it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The log.
@@ -221,7 +221,13 @@ impl<'a> Request<'a> {
 }
 
 /// A part of a block image without the zeros at its end.
-pub fn without_zeros(blocks: &[u8]) -> &[u8] {
+pub fn without_zeros(mut blocks: &[u8]) -> &[u8] {
+    // Whole blocks first: most of a new image is blank.
+    while let Some((rest, last)) = blocks.split_last_chunk::<BLOCK_BYTES>()
+        && *last == [0; BLOCK_BYTES]
+    {
+        blocks = rest;
+    }
     let end = blocks.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &blocks[..end]
 }
@@ -269,5 +275,54 @@ pub fn fuzz_requests(bytes: &[u8]) {
     }
     if let Some(held) = Held::decode_all(bytes) {
         assert_eq!(held.len() * Held::BYTES, bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = include_str!("../../../docs/protocol/replication.md");
+
+    #[test]
+    fn messages_have_the_documented_bytes() {
+        let of = Subject { log: LogId { store: 7, shard: 1 }, replica: 5, epoch: 3 };
+        let (at, bytes) = (8192, 4096);
+        let requests = [
+            ("begin", Request::Begin { flushed: true }),
+            ("write", Request::Write { sequence: 1, at, bytes, flush: true, data: b"data" }),
+            ("read", Request::Read { at, bytes }),
+            ("fence", Request::Fence { retained: vec![5] }),
+            ("sum", Request::Sum { at, bytes }),
+        ];
+        let block = DOCUMENT.split("```golden\n").nth(1).and_then(|rest| rest.split("```").next());
+        let documented: Vec<&str> = block.expect("a block").lines().collect();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!(" {byte:02x}")).collect::<String>();
+        let mut written: Vec<String> =
+            requests.iter().map(|(name, request)| format!("{name}:{}", hex(&request.encode(of)))).collect();
+        let mut held = Vec::new();
+        Held { replica: 5, bytes: 1 << 20 }.encode(&mut held);
+        written.push(format!("held:{}", hex(&held)));
+        written.sort();
+        assert_eq!(written, documented);
+        for (_, request) in requests {
+            let message = request.encode(of);
+            assert_eq!(Request::decode(&message), Some((of, request)));
+        }
+    }
+
+    #[test]
+    fn what_breaks_a_limit_is_no_request() {
+        let of = Subject { log: LogId { store: 7, shard: 1 }, replica: 5, epoch: 3 };
+        let read = |at, bytes| Request::Read { at, bytes }.encode(of);
+        for message in [read(1, 4096), read(0, 1), read(0, 0), read(0, 1 << 30), read(u64::MAX - 4095, 8192)]
+        {
+            assert_eq!(Request::decode(&message), None);
+        }
+        let many = Request::Fence { retained: vec![1; RETAINED_MAX + 1] }.encode(of);
+        assert_eq!(Request::decode(&many), None);
+        let long = Request::Write { sequence: 1, at: 0, bytes: 4096, flush: false, data: &[1; 4097] };
+        assert_eq!(Request::decode(&long.encode(of)), None);
+        assert_eq!(Held::decode_all(&[0; 15]), None);
     }
 }

@@ -1,8 +1,8 @@
 //! How a process becomes the primary of a log, and gets what the last one had.
 //!
-//! It waits until the last one has certainly ended or lost its lease, raises the epoch in the registry, fences
-//! the replicas that the record names, and reads one of them: each has every acknowledged write. What only
-//! some of them have was never acknowledged, and nobody has read it.
+//! It waits until the last one has certainly ended or lost its lease, raises the epoch in the registry,
+//! fences the replicas that the record names, and reads one of them: each has every acknowledged write. What
+//! only some of them have was never acknowledged, and nobody has read it.
 
 use core::time::Duration;
 
@@ -132,7 +132,8 @@ impl Candidate {
         }
     }
 
-    /// The record with which this process follows the last primary: its replicas count until there are others.
+    /// The record with which this process follows the last primary, whose replicas count until there are
+    /// others.
     fn next(&self, last: Record) -> Record {
         let Record { log, epoch, beat, own, replicas, wanted, flushed, .. } = last;
         let first = self.first();

@@ -15,6 +15,7 @@ mod errands;
 mod excuse;
 mod explore;
 mod fabric;
+mod failover;
 mod fault_kinds;
 mod ledger;
 mod mail;
@@ -34,6 +35,7 @@ mod trouble;
 mod tuning;
 
 pub use explore::{Case, explore, judge};
+pub use failover::{FailoverCase, FailoverFindings};
 pub use fault_kinds::{FAULT_KINDS, FaultKind};
 pub use power::{PowerCase, PowerCut, PowerFindings};
 pub use run::{Findings, UnusableError, run, run_and};

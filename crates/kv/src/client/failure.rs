@@ -3,7 +3,7 @@
 use farcall::{CallError, CallRefused, ConnectError};
 
 use crate::store::{CreateTableError, IncrementError, ReadError, WriteError};
-use crate::wire::{Code, Malformed};
+use crate::wire::{Code, Malformed, NotReplicated};
 
 /// Why an operation did not do what it should; `E` is what the store has to say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,13 @@ pub enum Failure<E> {
     /// changed: have fewer in flight.
     #[error("the shard has too many requests of this client that wait; have fewer in flight")]
     Busy,
+    /// The shard does not know this client (any more), which wants a write to happen once: it was silent for
+    /// ten minutes, or the shard's log is another one. The write may have happened.
+    #[error("the shard has forgotten this client; whether the write has happened is not known")]
+    Forgotten,
+    /// The shard's replicas do not allow it. See there whether something was changed.
+    #[error(transparent)]
+    NotReplicated(NotReplicated),
     /// There is no session to the shard. Nothing was changed.
     #[error("the shard cannot be reached: {0}")]
     NotConnected(#[from] ConnectError),
@@ -35,6 +42,13 @@ impl<E> Failure<E> {
     /// Whether the operation certainly did not happen because the session was down before it was sent.
     pub(super) fn was_not_sent(&self) -> bool {
         matches!(self, Self::NoAnswer(CallError::NotSent(CallRefused::Down)))
+    }
+
+    /// Whether nothing was changed, and the same may succeed a little later.
+    pub(super) fn passes(&self) -> bool {
+        let refused =
+            matches!(self, Self::NotReplicated(NotReplicated::NotPrimary | NotReplicated::TooFewReplicas));
+        refused || self.was_not_sent() || matches!(self, Self::NotConnected(_))
     }
 
     /// Whether the session to the shard is down.
@@ -104,7 +118,11 @@ pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     match code {
         Code::WrongShard => Failure::WrongShard,
         Code::Busy => Failure::Busy,
-        code => E::from_code(code, version).map_or(Failure::Misunderstood, Failure::Store),
+        Code::ClientForgotten => Failure::Forgotten,
+        code => match NotReplicated::from_code(code) {
+            Some(refusal) => Failure::NotReplicated(refusal),
+            None => E::from_code(code, version).map_or(Failure::Misunderstood, Failure::Store),
+        },
     }
 }
 

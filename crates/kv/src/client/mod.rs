@@ -6,25 +6,32 @@
 mod failure;
 mod found;
 mod many;
+mod once;
 mod operation;
+mod receipt;
 
+use core::time::Duration;
 use std::cell::RefCell;
 
 use farcall::{ConnectError, Endpoint, Payload, Peer, Service};
+use farcall_replica::ScrubOutcome;
 
 pub use failure::Failure;
 pub use found::FoundObject;
 pub use many::{Page, ScanPosition};
 pub use operation::Operation;
+pub use receipt::Receipt;
 
 pub(crate) use failure::FromCode;
 use failure::refused;
+use once::Identity;
 use operation::{Decode, Repeat};
 
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
     Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, PUT,
-    PutRequest, STATISTICS, ShardStatistics, WriteResponse, found, shard_of,
+    PutRequest, REPLICATION, Replication, SCRUB, STATISTICS, ShardStatistics, WriteResponse, decode_scrubbed,
+    found, shard_of,
 };
 use crate::{Name, Value};
 
@@ -35,6 +42,10 @@ pub struct Client<'e> {
     ranks: Vec<u32>,
     /// The session to each shard, once there is one.
     peers: RefCell<Vec<Option<Peer>>>,
+    /// How long an operation waits for a shard that is not there, or whose replicas are not.
+    patience: Duration,
+    /// What this client is to each shard that does its writes once.
+    identities: RefCell<Vec<Option<Identity>>>,
 }
 
 impl<'e> Client<'e> {
@@ -46,7 +57,14 @@ impl<'e> Client<'e> {
         let ranks: Vec<u32> = ranks.into_iter().collect();
         assert!(!ranks.is_empty(), "a store has at least one shard");
         let peers = RefCell::new(vec![None; ranks.len()]);
-        Self { endpoint, ranks, peers }
+        let identities = RefCell::new(ranks.iter().map(|_| None).collect());
+        Self { endpoint, ranks, peers, patience: Duration::ZERO, identities }
+    }
+
+    /// From now on operations that changed nothing, because their shard is not there or lacks replicas, are
+    /// asked for again for so long; by default they fail at once. For shards that others take over.
+    pub fn be_patient(&mut self, within: Duration) {
+        self.patience = within;
     }
 
     /// How many shards there are.
@@ -119,6 +137,19 @@ impl<'e> Client<'e> {
         })
     }
 
+    /// Who has replicas of a shard's log; `None` if it is not replicated.
+    pub fn replication(&self, shard: u32) -> Operation<'_, Option<Replication>, ReadError> {
+        self.operation(shard, REPLICATION, message(|_| ()), Repeat::Always, |answer| {
+            Ok(if answer.is_empty() { None } else { Some(Replication::decode(&answer)?) })
+        })
+    }
+
+    /// Begins to compare all replicas of a shard's log, and later tells what that found, once; `None` until
+    /// then. Asked again and again.
+    pub fn scrub(&self, shard: u32) -> Operation<'_, Option<ScrubOutcome>, ReadError> {
+        self.operation(shard, SCRUB, message(|_| ()), Repeat::Always, |answer| Ok(decode_scrubbed(&answer)?))
+    }
+
     fn operation<'c, T, E>(
         &'c self,
         shard: u32,
@@ -158,6 +189,7 @@ pub fn fuzz_answers(bytes: &[u8]) {
         assert!(version != 0 && value.len() + 8 == bytes.len());
     }
     let _malformed = (WriteResponse::decode(bytes), IncrementResponse::decode(bytes));
+    let _malformed = (Replication::decode(bytes), decode_scrubbed(bytes));
     if let Ok(statistics) = ShardStatistics::decode(bytes) {
         assert!((1..=crate::wire::SHARDS_MAX).contains(&statistics.shards), "a client makes room for them");
         assert!(statistics.shard < statistics.shards && statistics.tables.len() < bytes.len());

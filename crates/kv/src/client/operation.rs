@@ -1,13 +1,18 @@
 //! One call to a shard: waited for, awaited, or with a callback.
 
-use core::future::{Future, IntoFuture};
+use core::future::{Future, IntoFuture, poll_fn};
 use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
 
-use farcall::{CallError, Context, Payload, Pending, Service};
+use farcall::{CallError, Clock, Context, Instant, Payload, Pending, Service};
 
 use super::Client;
 use super::failure::{Failure, FromCode, no_answer, not_sent};
+use crate::wire::NotReplicated;
+
+/// The time between two tries of a patient client.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// How often an operation is tried again over a new session.
 const REPEATS_MAX: usize = 3;
@@ -50,11 +55,15 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
 
     /// Asks and polls the endpoint until the answer is there.
     pub fn wait(self) -> Result<T, Failure<E>> {
-        let mut repeats = 0;
+        let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = self.start().and_then(|pending| pending.wait().map_err(no_answer));
             match outcome.and_then(|response| (self.decode)(response.take())) {
-                Err(failure) if self.goes_on(&failure, &mut repeats) => {}
+                Err(failure) if self.goes_on(&failure, &mut repeats) => {
+                    while !repeats.is_due() {
+                        self.client.endpoint.poll_once();
+                    }
+                }
                 outcome => return outcome,
             }
         }
@@ -83,14 +92,16 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
     }
 
     async fn done(self) -> Result<T, Failure<E>> {
-        let mut repeats = 0;
+        let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = match self.start() {
                 Ok(pending) => pending.await.map_err(no_answer),
                 Err(failure) => Err(failure),
             };
             match outcome.and_then(|response| (self.decode)(response.take())) {
-                Err(failure) if self.goes_on(&failure, &mut repeats) => {}
+                Err(failure) if self.goes_on(&failure, &mut repeats) => {
+                    poll_fn(|context| repeats.poll_due(context)).await;
+                }
                 outcome => return outcome,
             }
         }
@@ -120,14 +131,56 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         is_down
     }
 
-    /// Whether to try again after a failure.
-    fn goes_on(&self, failure: &Failure<E>, repeats: &mut usize) -> bool {
-        if !self.forget_if_down(failure) {
-            return false;
+    /// Whether to try again after a failure, when [`Repeats::is_due`].
+    fn goes_on(&self, failure: &Failure<E>, repeats: &mut Repeats) -> bool {
+        let is_down = self.forget_if_down(failure);
+        if matches!(failure, Failure::NotReplicated(NotReplicated::NotPrimary)) {
+            self.client.forget(self.shard);
         }
         let safe = self.repeat == Repeat::Always || failure.was_not_sent();
-        *repeats += 1;
-        safe && *repeats <= REPEATS_MAX
+        if is_down && safe && repeats.at_once < REPEATS_MAX {
+            repeats.at_once += 1;
+            return true;
+        }
+        let is_unknown =
+            matches!(failure, Failure::NoAnswer(_) | Failure::NotReplicated(NotReplicated::LevelNotReached));
+        (failure.passes() || is_unknown && safe) && repeats.later()
+    }
+}
+
+/// How often, and for how long, an operation is tried again.
+struct Repeats {
+    clock: Clock,
+    at_once: usize,
+    until: Instant,
+    due: Instant,
+}
+
+impl Repeats {
+    fn new(client: &Client<'_>) -> Self {
+        let clock = client.endpoint.clock();
+        let now = clock.now();
+        Self { clock, at_once: 0, until: now + client.patience, due: now }
+    }
+
+    /// Tries again in a while, if there is time left.
+    fn later(&mut self) -> bool {
+        let now = self.clock.now();
+        self.due = now + TRY_AGAIN_AFTER;
+        now < self.until
+    }
+
+    fn is_due(&self) -> bool {
+        self.clock.now() >= self.due
+    }
+
+    /// Ready when it is due. What waits is polled by its executor, as everything that an endpoint has is.
+    fn poll_due(&self, context: &mut TaskContext<'_>) -> Poll<()> {
+        if self.is_due() {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

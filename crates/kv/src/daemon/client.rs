@@ -10,8 +10,8 @@ use super::message::{SlotResponse, call_number};
 use crate::client::FromCode;
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
-    Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, PUT,
-    PutRequest, WriteResponse, found,
+    Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse,
+    NotReplicated, PUT, PutRequest, WriteResponse, found,
 };
 use crate::{Name, Value};
 
@@ -39,6 +39,9 @@ pub enum SlotFailure<E> {
     /// Use the network: the value is longer than a slot.
     #[error("the answer is longer than a slot")]
     AnswerTooLong,
+    /// The shard's replicas do not allow it. See there whether something was changed.
+    #[error(transparent)]
+    NotReplicated(NotReplicated),
     /// The shard that has the object did not answer. The operation may have happened.
     #[error("the shard that has the object does not answer")]
     NoAnswer,
@@ -217,5 +220,8 @@ fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
 }
 
 fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
-    E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store)
+    match NotReplicated::from_code(code) {
+        Some(refusal) => SlotFailure::NotReplicated(refusal),
+        None => E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store),
+    }
 }

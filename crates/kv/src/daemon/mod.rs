@@ -32,10 +32,11 @@ use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use self::waiting::WaitingRequests;
 use crate::durable::{Parked, Released};
+use crate::replicated::{Backups, Replicator};
 use crate::shard::{Answer, Shard, Turn};
 use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
-use crate::wire::{Code, DELETE, GET, INCREMENT, PUT};
+use crate::wire::{BACKUP, Code, DELETE, GET, INCREMENT, ONCE, PUT};
 
 /// So many turns after a request for one object the requests for many are still done in short turns: such a
 /// client may ask again.
@@ -62,6 +63,10 @@ pub struct Daemon<'e> {
     shards: Shards,
     slots: SlotServer,
     waiting: WaitingRequests,
+    /// Carries what the shard's log says to its backups.
+    replicator: Option<Replicator<'e>>,
+    /// Replicas of the logs of other shards.
+    backups: Option<Backups>,
     turns: u64,
     /// The last turn in which anybody asked for one object.
     object_turn: u64,
@@ -92,8 +97,32 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
+        let (replicator, backups) = (None, None);
         let (turns, object_turn, idle_turns, attend_at) = (0, 0, 0, Instant::ZERO);
-        Self { endpoint, shard, shards, slots, waiting, turns, object_turn, idle_turns, attend_at, counters }
+        Self {
+            endpoint,
+            shard,
+            shards,
+            slots,
+            waiting,
+            replicator,
+            backups,
+            turns,
+            object_turn,
+            idle_turns,
+            attend_at,
+            counters,
+        }
+    }
+
+    /// Carries the messages of the mirror that its shard's log has.
+    pub fn replicate(&mut self, replicator: Replicator<'e>) {
+        self.replicator = Some(replicator);
+    }
+
+    /// Is a backup for other shards as well.
+    pub fn back_up(&mut self, backups: Backups) {
+        self.backups = Some(backups);
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
@@ -160,6 +189,12 @@ impl<'e> Daemon<'e> {
         if self.shard.has_log() {
             taken += self.turn_log();
         }
+        if let Some(replicator) = &mut self.replicator {
+            taken += replicator.turn();
+        }
+        if let Some(backups) = &mut self.backups {
+            taken += backups.turn(self.endpoint);
+        }
         observer.ended(Phase::Slots, taken);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(ATTEND_EVERY) {
@@ -193,7 +228,9 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        self.endpoint.stay_awake(self.clients() > 0 || self.shard.is_flushing());
+        // A lease is renewed in turns, and a backup's disk wakes nobody.
+        let has_time = self.replicator.is_some() || self.backups.as_ref().is_some_and(Backups::is_working);
+        self.endpoint.stay_awake(has_time || self.clients() > 0 || self.shard.is_flushing());
         if self.poll_network(true, &mut NobodyObserves) > 0 {
             self.idle_turns = 0;
         }
@@ -204,14 +241,19 @@ impl<'e> Daemon<'e> {
     #[inline]
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
         let Self { endpoint, shard, shards, slots, waiting, turns, object_turn, counters, .. } = self;
+        let (replicator, backups) = (&mut self.replicator, &mut self.backups);
         // The events are seen after the requests: both need what waits.
         let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
-            if is_for_one_object(request.service()) {
+            if is_for_one_object(request.service()) || request.service() == ONCE {
                 *object_turn = *turns;
                 shard.shard().handle(request, reply);
+            } else if request.service() == BACKUP
+                && let Some(backups) = backups
+            {
+                backups.handle(&request, reply);
             } else {
                 waiting.borrow_mut().push(request, reply);
             }
@@ -223,6 +265,9 @@ impl<'e> Daemon<'e> {
             }
             Event::PeerDown { peer, .. } => {
                 shards.lost(peer);
+                if let Some(replicator) = replicator {
+                    replicator.lost(peer);
+                }
                 waiting.borrow_mut().forget(peer);
             }
             Event::Sent { .. } | Event::Received { .. } => {

@@ -92,10 +92,10 @@ impl Answers {
         });
     }
 
-    /// No group will be flushed any more: what is held is refused, though some of it may have happened.
-    pub fn failed(&mut self) {
+    /// What is held is refused, though some of it may have happened, or happen yet.
+    pub fn refuse_all(&mut self, code: Code) {
         let held = self.held.drain(..).flat_map(|(_, answers)| answers);
-        let refused = held.map(|held| Released { answer: Held::Refused(Code::DiskFailed), ..held });
+        let refused = held.map(|held| Released { answer: Held::Refused(code), ..held });
         self.released.extend(refused);
     }
 

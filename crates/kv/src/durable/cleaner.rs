@@ -10,6 +10,7 @@ use farcall_disk::Blocks;
 use super::format::{Ending, FRAME_BYTES, GroupHeader, Record, records};
 use super::frames::{Frames, SURVIVORS_RESERVE};
 use super::journal::Journal;
+use crate::shard::Results;
 use crate::store::Store;
 use crate::{Name, TableId};
 
@@ -56,7 +57,7 @@ impl LogCleaner {
     }
 
     /// Does a step, if cleaning is due and no group is out; the records that are needed have `needed_bytes`.
-    pub fn turn(&mut self, journal: &mut Journal, store: &Store, needed_bytes: u64) {
+    pub fn turn(&mut self, journal: &mut Journal, of: (&Store, &Results), needed_bytes: u64) {
         match &mut self.stage {
             Stage::Idle => {
                 let frames = journal.frames();
@@ -75,7 +76,7 @@ impl LogCleaner {
                     *asked = journal.read(victim.frame, data.len(), blocks);
                 }
             }
-            Stage::Visiting { .. } => self.visit(journal, store),
+            Stage::Visiting { .. } => self.visit(journal, of),
             Stage::Retiring { .. } | Stage::Damaged => {}
         }
     }
@@ -109,7 +110,7 @@ impl LogCleaner {
     }
 
     /// Looks through some groups of the segment.
-    fn visit(&mut self, journal: &mut Journal, store: &Store) {
+    fn visit(&mut self, journal: &mut Journal, of: (&Store, &Results)) {
         let Stage::Visiting { victim, data, at } = &mut self.stage else { return };
         let budget = *at + STEP_BYTES + PACE * journal.gathered_bytes();
         while *at < (victim.bytes as usize).min(FRAME_BYTES) {
@@ -122,7 +123,7 @@ impl LogCleaner {
                 self.stage = Stage::Damaged;
                 return;
             };
-            for record in records(bytes).flatten().filter(|record| lives(store, record)) {
+            for record in records(bytes).flatten().filter(|record| lives(of, record)) {
                 journal.append(&record);
                 self.survivors += 1;
             }
@@ -142,8 +143,13 @@ fn is_due(frames: &Frames, needed_bytes: u64) -> bool {
 }
 
 /// Whether a record is needed.
-fn lives(store: &Store, record: &Record<'_>) -> bool {
-    let Record::Put { table, version, key, .. } = *record else { return false };
+fn lives((store, results): (&Store, &Results), record: &Record<'_>) -> bool {
+    let (table, version, key) = match *record {
+        Record::Put { table, version, key, .. } => (table, version, key),
+        Record::Client { client } => return results.has_client(client),
+        Record::Result { client, sequence, .. } => return results.has(client, sequence),
+        _ => return false,
+    };
     let Ok(name) = Name::new(TableId(table), key) else { return false };
     matches!(store.get(name), Ok(Some(object)) if object.version() == version)
 }

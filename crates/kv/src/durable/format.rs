@@ -12,7 +12,10 @@ use crate::wire::{Fields, Malformed};
 use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The version of all this.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The oldest version that is understood: one without clients and their results.
+const OLDEST_VERSION: u32 = 1;
 
 /// Where the superblocks are.
 pub const SUPERBLOCKS_AT: [u64; 2] = [0, 64 << 10];
@@ -93,7 +96,7 @@ impl Superblock {
         let mut fields = Fields(magic.ok_or(NoSuperblock::Damaged)?);
         let damaged = |Malformed| NoSuperblock::Damaged;
         match fields.u32().map_err(damaged)? {
-            FORMAT_VERSION => {}
+            OLDEST_VERSION..=FORMAT_VERSION => {}
             version => return Err(NoSuperblock::Version(version)),
         }
         let mut u32 = || fields.u32().map_err(damaged);
@@ -212,6 +215,13 @@ pub enum Record<'a> {
     Segment(Ending),
     /// A segment is not needed any more.
     Retired { segment: u64 },
+    /// A client has an identity.
+    Client { client: u64 },
+    /// What the write right before this record was answered with, and the first result that the client may
+    /// still ask for.
+    Result { client: u64, sequence: u64, first: u64, answer: &'a [u8] },
+    /// A client was forgotten.
+    Gone { client: u64 },
 }
 
 impl<'a> Record<'a> {
@@ -245,6 +255,16 @@ impl<'a> Record<'a> {
                 &crc.to_le_bytes(),
             ]),
             Self::Retired { segment } => put(&[&[6], &segment.to_le_bytes()]),
+            Self::Client { client } => put(&[&[7], &client.to_le_bytes()]),
+            Self::Result { client, sequence, first, answer } => put(&[
+                &[8],
+                &client.to_le_bytes(),
+                &sequence.to_le_bytes(),
+                &first.to_le_bytes(),
+                &[answer.len() as u8],
+                answer,
+            ]),
+            Self::Gone { client } => put(&[&[9], &client.to_le_bytes()]),
         }
     }
 
@@ -287,6 +307,13 @@ impl<'a> Record<'a> {
                 Ok(Self::Segment(Ending { segment, frame, bytes: fields.u32()?, crc: fields.u32()? }))
             }
             6 => Ok(Self::Retired { segment: fields.u64()? }),
+            7 => Ok(Self::Client { client: fields.u64()? }),
+            8 => {
+                let (client, sequence, first) = (fields.u64()?, fields.u64()?, fields.u64()?);
+                let bytes = usize::from(fields.u8()?);
+                Ok(Self::Result { client, sequence, first, answer: fields.bytes(bytes)? })
+            }
+            9 => Ok(Self::Gone { client: fields.u64()? }),
             _ => Err(Malformed),
         }
     }
@@ -305,4 +332,22 @@ pub fn records(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, Malforme
         }
         Some(record)
     })
+}
+
+/// Takes any bytes for what lies on a disk; what is read is written to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_log(bytes: &[u8]) {
+    let mut written = Blocks::new();
+    for record in records(bytes).map_while(Result::ok) {
+        record.encode(&mut written);
+    }
+    assert_eq!(*written, bytes[..written.len()], "records are one after the other");
+    if let Ok(superblock) = Superblock::decode(bytes) {
+        assert_eq!(superblock.encode()[12..56], bytes[12..56]);
+    }
+    // A certificate names its log.
+    let log = bytes.get(24..32).map_or(0, |log| u64::from_le_bytes(log.try_into().expect("eight")));
+    if let Some((header, records)) = GroupHeader::verify(log, bytes) {
+        assert_eq!(records.len(), header.bytes as usize);
+    }
 }

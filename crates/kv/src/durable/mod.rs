@@ -18,10 +18,13 @@ mod tests;
 
 use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Disk, DiskError};
+use farcall_replica::Mirror;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use answers::{Held, Parked, Released};
-pub use level::Level;
+#[doc(hidden)]
+pub use format::fuzz_log;
+pub use level::{Level, REPLICAS_MAX};
 pub use recovery::{LogError, Recovered};
 pub use statistics::{BUCKETS, Histogram, LogStatistics};
 
@@ -30,6 +33,7 @@ use self::cleaner::LogCleaner;
 use self::format::Record;
 use self::frames::SURVIVORS_RESERVE;
 use self::journal::{Journal, NotAdmitted, Progress, TableEntry};
+use crate::shard::{Recorded, Results};
 use crate::store::{Condition, IncrementError, Store, WriteError};
 use crate::wire::{Code, WriteResponse};
 use crate::{Name, TableId, Value};
@@ -63,6 +67,8 @@ pub struct Durable {
     cleaner: LogCleaner,
     tables: Vec<DurableTable>,
     answers: Answers,
+    /// What its disk is mirrored by, if it is.
+    mirror: Option<Mirror>,
     /// The last version that was recorded, the last with the group that is out, the last that is flushed.
     /// Versions of other tables lie in between.
     recorded_version: u64,
@@ -97,15 +103,17 @@ pub struct LogStatus {
 }
 
 impl Durable {
-    /// Opens the log on a disk, and puts what it has into the store of this shard.
+    /// Opens the log on a disk, and puts what it has into the store of this shard. A disk that is mirrored
+    /// comes with its mirror, which serves from then on.
     pub fn open(
-        store: &mut Store,
+        (store, results): (&mut Store, &mut Results),
         disk: Box<dyn Disk>,
+        mirror: Option<Mirror>,
         of: (u32, u32),
         bytes_max: u64,
     ) -> Result<(Self, Recovered), LogError> {
-        let replay = |record: &Record<'_>| replay(store, record);
-        let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_log(), replay)?;
+        let replay = |record: &Record<'_>| replay(store, results, record);
+        let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_number(), replay)?;
         recovered.objects = store.statistics().objects;
         store.count_version(recovered.last_version);
         let tables = journal.tables().iter().filter_map(|entry| {
@@ -119,6 +127,7 @@ impl Durable {
             cleaner: LogCleaner::default(),
             tables,
             answers: Answers::default(),
+            mirror,
             recorded_version: version,
             out_version: version,
             flushed_version: version,
@@ -128,18 +137,20 @@ impl Durable {
             seen_bytes: 0,
             turns: 0,
         };
-        durable.make_room(store)?;
+        durable.make_room(store, results)?;
+        durable.mirror.iter().for_each(Mirror::serve);
         Ok((durable, recovered))
     }
 
     /// Cleans until there is a frame that the next life can begin with, however short this one is.
-    fn make_room(&mut self, store: &mut Store) -> Result<(), LogError> {
+    fn make_room(&mut self, store: &mut Store, results: &Results) -> Result<(), LogError> {
         let segments = self.journal.frames().live().len() as u64;
         let lacks_frames =
             |journal: &Journal| journal.frames().free() <= SURVIVORS_RESERVE && !journal.frames().can_grow();
-        let is_cleaning = |this: &Self| this.cleaner.has_work(&this.journal, this.live_bytes);
+        let is_cleaning =
+            |this: &Self| this.cleaner.has_work(&this.journal, this.live_bytes + results.bytes());
         while lacks_frames(&self.journal) && is_cleaning(self) && self.cleaner.done().0 < segments {
-            self.turn(store);
+            self.turn(store, results);
             if self.journal.is_working() {
                 let progress = self.journal.wait().ok_or(LogError::Disk(recovery::NO_ANSWER))?;
                 self.progressed(progress);
@@ -156,6 +167,11 @@ impl Durable {
     pub fn level_of(&self, table: TableId) -> Level {
         let table = self.tables.iter().find(|durable| durable.id == table);
         table.map_or(Level::Memory, |durable| durable.level)
+    }
+
+    /// What survives what any of its tables survives.
+    pub fn level(&self) -> Level {
+        self.tables.iter().fold(Level::Memory, |level, table| level.and(table.level))
     }
 
     /// Makes a table of the store durable, which is empty or was recovered.
@@ -237,6 +253,33 @@ impl Durable {
         Ok(((version, sum), When::Flushed(self.journal.gathering())))
     }
 
+    /// A client has an identity now; when it may be told.
+    pub fn client_added(&mut self, client: u64) -> When {
+        self.journal.append(&Record::Client { client });
+        When::Flushed(self.journal.gathering())
+    }
+
+    /// A client was forgotten.
+    pub fn client_gone(&mut self, client: u64) {
+        self.journal.append(&Record::Gone { client });
+    }
+
+    /// Records the answer to the write that was recorded last, in the same group: either both survive or
+    /// none.
+    pub fn record_result(&mut self, client: u64, (sequence, first): (u64, u64), answer: &[u8]) {
+        if !leaves_out(Rule::Results) {
+            self.journal.append(&Record::Result { client, sequence, first, answer });
+        }
+    }
+
+    /// When an answer may be given that was to be given then.
+    pub fn still(&self, when: When) -> When {
+        match when {
+            When::Flushed(group) if group > self.flushed => when,
+            _ => When::Now,
+        }
+    }
+
     fn record_put(&mut self, name: Name<'_>, version: u64, value: &[u8], old_bytes: u64) {
         let (table, key) = (name.table().0, name.key());
         self.journal.append(&Record::Put { table, version, key, value });
@@ -262,6 +305,12 @@ impl Durable {
 
     /// Whether a write may be recorded, which adds this many bytes to what lives.
     fn admit(&self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
+        if let Some(mirror) = &self.mirror {
+            self.may_answer()?;
+            if !mirror.may_write() {
+                return Err(Code::TooFewReplicas);
+            }
+        }
         self.journal.admits(record_bytes).map_err(|not_admitted| match not_admitted {
             NotAdmitted::Busy => Code::Busy,
             NotAdmitted::Full => Code::LogFull,
@@ -270,6 +319,30 @@ impl Durable {
         // Half of the log may live: the cleaner then frees more than it appends.
         let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
         if self.live_bytes + new_bytes as u64 > most { Err(Code::LogFull) } else { Ok(()) }
+    }
+
+    /// Whether this process may say what durable tables have: always, unless the log is mirrored and another
+    /// process may be the primary by now.
+    #[inline]
+    pub fn may_answer(&self) -> Result<(), Code> {
+        match &self.mirror {
+            Some(mirror) if !mirror.may_read() => Err(Code::NotPrimary),
+            _ => Ok(()),
+        }
+    }
+
+    /// What an answer is refused with that waits for a group which will not be flushed; `None` while it may
+    /// be.
+    pub fn gone_wrong(&self) -> Option<Code> {
+        match &self.mirror {
+            Some(mirror) if self.failure().is_some() && mirror.deposed().is_some() => Some(Code::NotPrimary),
+            _ => self.failure().map(|_| Code::DiskFailed),
+        }
+    }
+
+    /// The mirror of its disk.
+    pub fn mirror(&self) -> Option<&Mirror> {
+        self.mirror.as_ref()
     }
 
     /// When an answer may be given that tells a version of a durable table, 0 for an object that does not
@@ -320,7 +393,7 @@ impl Durable {
     /// it. Answers to earlier writes bring the next ones: a group that is flushed too early leaves them to
     /// the one after it. Says whether something happened.
     #[inline]
-    pub fn turn(&mut self, store: &mut Store) -> bool {
+    pub fn turn(&mut self, store: &mut Store, results: &Results) -> bool {
         let progress = self.journal.poll();
         let progressed = progress.is_some();
         if let Some(progress) = progress {
@@ -328,9 +401,12 @@ impl Durable {
         }
         if self.journal.is_flushing() {
             self.turns = 0;
+            if self.mirror.as_ref().is_some_and(Mirror::is_overdue) {
+                self.answers.refuse_all(Code::LevelNotReached);
+            }
             return progressed;
         }
-        self.cleaner.turn(&mut self.journal, store, self.live_bytes);
+        self.cleaner.turn(&mut self.journal, (store, results), self.live_bytes + results.bytes());
         let bytes = self.journal.gathered_bytes();
         if bytes > 0 {
             self.turns += 1;
@@ -358,7 +434,11 @@ impl Durable {
                 self.cleaner.flushed(&mut self.journal, group);
                 self.answers.flushed(group);
             }
-            Progress::Failed(_) => self.answers.failed(),
+            Progress::Failed(_) => {
+                let is_deposed = self.mirror.as_ref().is_some_and(|mirror| mirror.deposed().is_some());
+                let code = if is_deposed { Code::LevelNotReached } else { Code::DiskFailed };
+                self.answers.refuse_all(code);
+            }
             Progress::Read(blocks) => self.cleaner.read(blocks),
         }
     }
@@ -380,15 +460,15 @@ impl Durable {
     }
 }
 
-/// A number that no other log has.
-fn fresh_log() -> u64 {
+/// A random number that nothing else has.
+pub(crate) fn fresh_number() -> u64 {
     let mut bytes = [0; 8];
     while getrandom(&mut bytes, GetRandomFlags::empty()) != Ok(bytes.len()) {}
     u64::from_ne_bytes(bytes)
 }
 
 /// Does again what a record says.
-fn replay(store: &mut Store, record: &Record<'_>) -> Result<(), LogError> {
+fn replay(store: &mut Store, results: &mut Results, record: &Record<'_>) -> Result<(), LogError> {
     // A log that verifies was written by a store; what breaks a limit is damage all the same.
     // Objects of a table that is dropped further on need no place.
     let fits = |outcome| match outcome {
@@ -411,6 +491,19 @@ fn replay(store: &mut Store, record: &Record<'_>) -> Result<(), LogError> {
         Record::Drop { table, version } => {
             store.drop_numbered(TableId(table));
             store.count_version(version);
+            Ok(())
+        }
+        Record::Client { client } => {
+            results.add_client(client);
+            Ok(())
+        }
+        Record::Result { client, sequence, first, answer } => {
+            let recorded = Recorded { answer: answer.to_vec(), when: When::Now };
+            results.record(client, (sequence, first), recorded);
+            Ok(())
+        }
+        Record::Gone { client } => {
+            results.remove_client(client);
             Ok(())
         }
         Record::Segment(_) | Record::Retired { .. } => Ok(()),

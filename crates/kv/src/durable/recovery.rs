@@ -64,6 +64,12 @@ pub enum LogError {
         /// Where in the file the first group that does not verify begins.
         at: u64,
     },
+    /// Give the shard its registry.
+    #[error("the log has tables with {replicas} replicas, which takes --registry file:DIR")]
+    Replicated {
+        /// Replicas besides the primary.
+        replicas: u8,
+    },
     /// Give the store more memory.
     #[error("the objects of the log do not fit into the store's memory")]
     TooLarge,

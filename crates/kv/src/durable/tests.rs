@@ -8,6 +8,7 @@ use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
 
 use super::format::{Ending, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock};
 use super::*;
+use crate::shard::Results;
 use crate::store::MEMORY_BYTES_MIN;
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
@@ -22,13 +23,16 @@ const SUPERBLOCK: Superblock = Superblock {
     head: 6,
 };
 
-const RECORDS: [(&str, Record<'static>); 6] = [
+const RECORDS: [(&str, Record<'static>); 9] = [
     ("put", Record::Put { table: 7, version: 8, key: b"k", value: b"value" }),
     ("tombstone", Record::Tombstone { table: 7, version: 8, key: b"k" }),
     ("table", Record::Table { level: 1, name: "orders" }),
     ("drop", Record::Drop { table: 7, version: 8 }),
     ("segment", Record::Segment(Ending { segment: 5, frame: 2, bytes: 8192, crc: 0xfeed })),
     ("retired", Record::Retired { segment: 4 }),
+    ("client", Record::Client { client: 11 }),
+    ("result", Record::Result { client: 11, sequence: 3, first: 2, answer: b"done" }),
+    ("gone", Record::Gone { client: 11 }),
 ];
 
 fn hex(bytes: &[u8]) -> String {
@@ -110,8 +114,9 @@ fn store() -> Store {
 const LOG_BYTES: u64 = FRAMES_AT + 6 * format::FRAME_BYTES as u64;
 
 fn open(disk: &SimulatedDisk, of: (u32, u32)) -> Result<(Durable, Store), LogError> {
-    let mut store = store();
-    let (durable, _) = Durable::open(&mut store, Box::new(disk.clone()), of, LOG_BYTES)?;
+    let (mut store, mut results) = (store(), Results::default());
+    let (durable, _) =
+        Durable::open((&mut store, &mut results), Box::new(disk.clone()), None, of, LOG_BYTES)?;
     Ok((durable, store))
 }
 
@@ -122,7 +127,7 @@ fn name(table: TableId, key: &[u8]) -> Name<'_> {
 /// Turns until everything is flushed.
 fn settle(durable: &mut Durable, store: &mut Store) {
     while durable.is_busy() && durable.failure().is_none() {
-        durable.turn(store);
+        durable.turn(store, &Results::default());
     }
 }
 
@@ -196,7 +201,7 @@ fn a_full_disk_refuses_writes_and_goes_on_with_reads_and_deletes() {
     // What the deletes made useless is cleaned in the turns that come.
     let value = Value::new(&long).expect("within the limit");
     let written = (0..10_000).find_map(|_| {
-        durable.turn(&mut store);
+        durable.turn(&mut store, &Results::default());
         durable.put(&mut store, name(table, b"new"), value, Condition::Always).ok()
     });
     assert!(written.is_some(), "there is room again: {:?}", durable.status());

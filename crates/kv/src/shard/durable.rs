@@ -1,23 +1,63 @@
 //! Requests to durable tables: their answers wait for the flush of what they say.
 
 use farcall_disk::Disk;
+use farcall_replica::Mirror;
 
 use super::{Answer, Shard, refused_write};
 use crate::TableId;
 use crate::durable::{Durable, Held, Level, LogError, LogStatus, Recovered, Released, When};
 use crate::store::CreateTableError;
 use crate::wire::{
-    Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, WriteResponse,
+    Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, Replication,
+    WriteResponse, encode_scrubbed,
 };
 
 impl Shard {
     /// Opens the log of durable tables on a disk, and brings back what it has. The log may become `bytes_max`
     /// long.
     pub fn open_log(&mut self, disk: Box<dyn Disk>, bytes_max: u64) -> Result<Recovered, LogError> {
-        let (durable, recovered) =
-            Durable::open(&mut self.store, disk, (self.shard, self.shards), bytes_max)?;
+        let (durable, recovered) = Durable::open(
+            (&mut self.store, &mut self.results),
+            disk,
+            None,
+            (self.shard, self.shards),
+            bytes_max,
+        )?;
+        let replicas = durable.level().replicas();
+        if replicas > 0 {
+            return Err(LogError::Replicated { replicas });
+        }
         self.durable = Some(Box::new(durable));
         Ok(recovered)
+    }
+
+    /// The same on the disk of a mirror.
+    pub fn open_mirrored_log(
+        &mut self,
+        disk: Box<dyn Disk>,
+        mirror: Mirror,
+        bytes_max: u64,
+    ) -> Result<Recovered, LogError> {
+        let (durable, recovered) = Durable::open(
+            (&mut self.store, &mut self.results),
+            disk,
+            Some(mirror),
+            (self.shard, self.shards),
+            bytes_max,
+        )?;
+        self.durable = Some(Box::new(durable));
+        Ok(recovered)
+    }
+
+    /// Drops all tables: what a damaged log had so far.
+    pub(crate) fn clear(&mut self) {
+        let names: Vec<String> = self.store.table_names().map(str::to_owned).collect();
+        names.iter().for_each(|name| _ = self.store.drop_table(name));
+    }
+
+    /// The mirror of its log.
+    pub fn mirror(&self) -> Option<&Mirror> {
+        self.durable.as_ref()?.mirror()
     }
 
     /// Creates a table with a level, unless there is one of that name; gives the level that it has.
@@ -54,7 +94,7 @@ impl Shard {
     /// something happened. [`Shard::release`] then has answers.
     #[inline]
     pub fn turn_log(&mut self) -> bool {
-        self.durable.as_mut().is_some_and(|durable| durable.turn(&mut self.store))
+        self.durable.as_mut().is_some_and(|durable| durable.turn(&mut self.store, &self.results))
     }
 
     /// The next answer that waited for the disk, and may be given now.
@@ -68,6 +108,25 @@ impl Shard {
         self.durable.as_ref().map(|durable| durable.status())
     }
 
+    /// Who has replicas of the log; an empty answer if it has a mirror of none.
+    pub(super) fn tell_replication(&self, reply: impl Answer) {
+        match self.mirror() {
+            Some(mirror) => reply.send(&Replication::of(mirror.status()).encode()),
+            None => reply.send(&[]),
+        }
+    }
+
+    /// Tells what a comparison of replicas found, once; begins one, or goes on with it, until then.
+    pub(super) fn scrub(&self, reply: impl Answer) {
+        let Some(mirror) = self.mirror() else { return self.refuse(reply, Code::Malformed) };
+        let mut answer = Vec::new();
+        match mirror.scrubbed() {
+            Some(outcome) => encode_scrubbed(&outcome, &mut answer),
+            None => mirror.scrub(),
+        }
+        reply.send(&answer);
+    }
+
     #[inline]
     pub(super) fn is_durable(&self, table: TableId) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.level_of(table) != Level::Memory)
@@ -78,6 +137,9 @@ impl Shard {
     }
 
     pub(super) fn get_durable(&mut self, get: GetRequest<'_>, reply: impl Answer) {
+        if let Err(code) = self.log().may_answer() {
+            return self.refuse(reply, code);
+        }
         let (version, answer) = match self.store.get(get.name) {
             Ok(Some(object)) => {
                 let mut answer = object.version().to_le_bytes().to_vec();
@@ -141,18 +203,23 @@ impl Shard {
     /// Sends what several objects are, or what became of several writes.
     pub(super) fn send_many(&mut self, answer: &[u8], reply: impl Answer) {
         let when = match &self.durable {
-            Some(durable) => durable.when_all(),
-            None => When::Now,
+            Some(durable) => durable.may_answer().map(|()| durable.when_all()),
+            None => Ok(When::Now),
         };
-        self.answer_when(when, answer, reply);
+        match when {
+            Ok(when) => self.answer_when(when, answer, reply),
+            Err(code) => self.refuse(reply, code),
+        }
     }
 
-    fn answer_when(&mut self, when: When, answer: &[u8], reply: impl Answer) {
+    pub(super) fn answer_when(&mut self, when: When, answer: &[u8], reply: impl Answer) {
         match when {
             When::Now => reply.send(answer),
-            // What waits would wait for ever.
-            When::Flushed(_) if self.log().failure().is_some() => self.refuse(reply, Code::DiskFailed),
-            When::Flushed(group) => self.log().hold(group, reply.park(), Held::new(answer)),
+            When::Flushed(group) => match self.log().gone_wrong() {
+                // What waits would wait for ever.
+                Some(code) => self.refuse(reply, code),
+                None => self.log().hold(group, reply.park(), Held::new(answer)),
+            },
         }
     }
 }

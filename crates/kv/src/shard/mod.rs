@@ -7,6 +7,8 @@
 mod answer;
 mod counters;
 mod durable;
+mod once;
+mod results;
 #[cfg(test)]
 mod tests;
 
@@ -15,14 +17,16 @@ use farcall_driver::CounterFile;
 
 pub use answer::Answer;
 pub use counters::ShardCounters;
+pub(crate) use results::{Recorded, Results};
 
 use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
-    CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest,
-    IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
-    PAGE_BYTES_MAX, PUT, PutRequest, SCAN, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
-    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
+    ADD_CLIENT, CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, INCREMENT,
+    IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse,
+    MultiPutRequest, ONCE, PAGE_BYTES_MAX, PUT, PutRequest, REPLICATION, SCAN, SCRUB, STATISTICS,
+    ScanRequest, ScanResponse, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
+    shard_of,
 };
 use crate::{Name, TableId};
 
@@ -59,6 +63,8 @@ pub struct Shard {
     shards: u32,
     /// The log of its durable tables, if it has one.
     durable: Option<Box<Durable>>,
+    /// Results of writes that happen once.
+    results: Results,
     counters: ShardCounters,
     turn: Turn,
     /// Where answers of several objects are put together.
@@ -74,7 +80,8 @@ impl Shard {
         assert!(shard < shards, "shards are counted from 0");
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
         let (turn, gathered) = (Turn::LONG, Vec::new());
-        Self { store, shard, shards, durable: None, counters, turn, gathered }
+        let results = Results::default();
+        Self { store, shard, shards, durable: None, results, counters, turn, gathered }
     }
 
     /// Does so much of each request for many objects from now on.
@@ -176,6 +183,10 @@ impl Shard {
             CREATE_TABLE => self.create_named_table(message, reply),
             DROP_TABLE => self.drop_named_table(message, reply),
             STATISTICS => reply.send(&self.statistics().encode()),
+            ONCE => self.answer_once(message, reply),
+            ADD_CLIENT => self.add_client(reply),
+            REPLICATION => self.tell_replication(reply),
+            SCRUB => self.scrub(reply),
             _ => self.refuse(reply, Code::Malformed),
         }
     }
@@ -359,6 +370,10 @@ impl Shard {
             return self.refuse(reply, Code::Malformed);
         }
         let table = TableId::of(name).ok().filter(|table| self.is_durable(*table));
+        if let (Some(_), Some(Err(code))) = (table, self.durable.as_ref().map(|durable| durable.may_answer()))
+        {
+            return self.refuse(reply, code);
+        }
         let was_there = self.store.drop_table(name);
         self.store.sweep();
         match table {

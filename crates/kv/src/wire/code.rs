@@ -35,11 +35,19 @@ pub enum Code {
     /// The disk of durable tables has failed. Of writes that were recorded by then nobody knows whether they
     /// are there after the next start.
     DiskFailed = 13,
+    /// Too few backups hold the log, for longer than a write waits. Nothing was changed.
+    TooFewReplicas = 14,
+    /// Too few backups hold what the request did or read. A write may have happened, or happen yet.
+    LevelNotReached = 15,
+    /// Another process is the shard's primary, or this one is not yet. Nothing was changed.
+    NotPrimary = 16,
+    /// The shard does not know the client that wants a write to happen once (any more). It may have happened.
+    ClientForgotten = 17,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -54,11 +62,41 @@ impl Code {
         Self::Busy,
         Self::LogFull,
         Self::DiskFailed,
+        Self::TooFewReplicas,
+        Self::LevelNotReached,
+        Self::NotPrimary,
+        Self::ClientForgotten,
     ];
 
     /// The code that a number means.
     pub fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Why a shard refuses that has, or had, its durable tables on other machines as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplicated {
+    /// Nothing was changed. Start a backup; writes go on once as many as the level says have the log.
+    #[error("too few backups hold the log of the table; start another one with `farcall kv backup`")]
+    TooFewReplicas,
+    /// A write may have happened, or happen yet: read the object once there are enough backups.
+    #[error("too few backups have confirmed the write within the lease; it may have happened, or happen yet")]
+    LevelNotReached,
+    /// Nothing was changed. Ask again: another process is about to be the primary, or is already.
+    #[error("the process is not the primary of the shard; ask again")]
+    NotPrimary,
+}
+
+impl NotReplicated {
+    /// What a code means, if it is about replicas.
+    pub fn from_code(code: Code) -> Option<Self> {
+        match code {
+            Code::TooFewReplicas => Some(Self::TooFewReplicas),
+            Code::LevelNotReached => Some(Self::LevelNotReached),
+            Code::NotPrimary => Some(Self::NotPrimary),
+            _ => None,
+        }
     }
 }
 

@@ -5,16 +5,19 @@
 
 mod code;
 mod fields;
+mod replication;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-pub use code::Code;
+pub use code::{Code, NotReplicated};
 pub(crate) use fields::Fields;
 pub use fields::Malformed;
+pub use replication::{Replication, decode_scrubbed, encode_scrubbed};
 pub use request::{
-    DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, PutRequest, ScanRequest,
+    DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, OnceRequest, PutRequest,
+    ScanRequest,
 };
 pub use response::{
     IncrementResponse, MultiGetItem, MultiGetResponse, MultiPutResponse, ScanItem, ScanResponse,
@@ -45,6 +48,16 @@ pub const CREATE_TABLE: Service = Service(279);
 pub const STATISTICS: Service = Service(280);
 /// Drops a table.
 pub const DROP_TABLE: Service = Service(281);
+/// Tells who has replicas of a shard's log.
+pub const REPLICATION: Service = Service(282);
+/// Begins to compare all replicas of a shard's log, or tells what a comparison found.
+pub const SCRUB: Service = Service(283);
+/// Gives a client an identity, for writes that happen once.
+pub const ADD_CLIENT: Service = Service(284);
+/// Does a write once, however often it is asked for.
+pub const ONCE: Service = Service(285);
+/// What a primary asks a backup for; its messages are those of `farcall_replica`.
+pub const BACKUP: Service = Service(288);
 
 /// The most shards of a store.
 pub const SHARDS_MAX: u32 = 1024;

@@ -2,6 +2,8 @@
 
 use core::iter;
 
+use farcall::Service;
+
 use super::fields::{Fields, Malformed};
 use crate::store::{Condition, ScanFrom};
 use crate::{KEY_BYTES_MAX, Name, TableId, Value};
@@ -168,6 +170,39 @@ impl<'a> IncrementRequest<'a> {
         let mut fields = Fields(message);
         let (table, amount) = (fields.u64()?, fields.i64()?);
         Ok(Self { name: name(table, fields.rest())?, amount })
+    }
+}
+
+/// Does a put, a delete or an increment once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnceRequest<'a> {
+    /// The identity that the shard has given the client.
+    pub client: u64,
+    /// The number of the write, from 1.
+    pub sequence: u64,
+    /// The first write whose result the client may still ask for.
+    pub first: u64,
+    /// The call.
+    pub service: Service,
+    /// Its message.
+    pub message: &'a [u8],
+}
+
+impl<'a> OnceRequest<'a> {
+    /// Appends it to a message.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        let numbers = [self.client, self.sequence, self.first];
+        numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+        to.extend_from_slice(&self.service.0.to_le_bytes());
+        to.extend_from_slice(self.message);
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (client, sequence, first) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let service = Service(u16::from(fields.u8()?) | u16::from(fields.u8()?) << 8);
+        Ok(Self { client, sequence, first, service, message: fields.rest() })
     }
 }
 

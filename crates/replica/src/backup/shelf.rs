@@ -167,11 +167,13 @@ fn read_epoch(path: &Path) -> Result<u64, ShelfError> {
 
 /// Replaces the content of a file as a whole: after a power cut it is the old one or the new one.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".draft");
+    let draft = Path::new(&draft);
+    let mut file = File::create(draft)?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    fs::rename(draft, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -44,8 +44,8 @@ pub struct Member {
 
 impl Member {
     /// One that is to be begun.
-    pub fn new(token: u64, place: Place, domain: String, subject: Subject, flushed: bool) -> Self {
-        let mut member = Self {
+    pub fn new(token: u64, place: Place, domain: String) -> Self {
+        Self {
             token,
             place,
             domain,
@@ -55,9 +55,14 @@ impl Member {
             in_flight_bytes: 0,
             sequence: 0,
             blank_from: 0,
-        };
-        member.queue(subject, Purpose::Begin, &Request::Begin { flushed });
-        member
+        }
+    }
+
+    /// Queues its beginning. Before that the backup drops what earlier attempts have left there, but for the
+    /// replicas that count.
+    pub fn begin(&mut self, subject: Subject, retained: Vec<u64>, flushed: bool) {
+        self.queue(subject, Purpose::Tidy, &Request::Fence { retained });
+        self.queue(subject, Purpose::Begin, &Request::Begin { flushed });
     }
 
     fn queue(&mut self, subject: Subject, purpose: Purpose, request: &Request<'_>) {
@@ -65,15 +70,16 @@ impl Member {
         self.queue.push_back(Queued { purpose, message: request.encode(subject) });
     }
 
-    /// Queues blocks to be written. Those that are zero are left out where the replica is zero anyway.
-    pub fn write(&mut self, subject: Subject, at: u64, blocks: &[u8], flush: bool) {
+    /// Queues blocks to be written. Those that are zero are left out where the replica is zero anyway, unless
+    /// they are `last`: an image is as long as what it is of.
+    pub fn write(&mut self, subject: Subject, (at, last): (u64, bool), blocks: &[u8], flush: bool) {
         let pieces = blocks.len().div_ceil(PIECE_BYTES_MAX);
         for (number, piece) in blocks.chunks(PIECE_BYTES_MAX).enumerate() {
             debug_assert!(piece.len().is_multiple_of(BLOCK_BYTES), "disks are written by blocks");
             let (at, data) = (at + (number * PIECE_BYTES_MAX) as u64, without_zeros(piece));
             // One flush is for all pieces before it.
             let flush = flush && number + 1 == pieces;
-            if data.is_empty() && at >= self.blank_from && !flush {
+            if data.is_empty() && at >= self.blank_from && !flush && !last {
                 continue;
             }
             self.blank_from = self.blank_from.max(at + piece.len() as u64);
@@ -82,6 +88,12 @@ impl Member {
                 Request::Write { sequence: self.sequence, at, bytes: piece.len() as u32, flush, data };
             self.queue(subject, Purpose::Write, &request);
         }
+    }
+
+    /// Queues a block of zeros at the end of an image that became this long.
+    pub fn extend(&mut self, subject: Subject, bytes: u64) {
+        let blank = [0; BLOCK_BYTES];
+        self.write(subject, (bytes - BLOCK_BYTES as u64, true), &blank, false);
     }
 
     /// Queues a fence that drops the log's other replicas there.

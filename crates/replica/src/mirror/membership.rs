@@ -106,6 +106,16 @@ impl Agreement {
         self.has_own
     }
 
+    /// The replicas at a backup that count, or may count by now.
+    fn replicas_at(&self, backup: &str) -> Vec<u64> {
+        let proposed = self.proposed.iter().flat_map(|proposal| &proposal.record.replicas);
+        let places = self.record.replicas.iter().chain(proposed);
+        let mut numbers: Vec<u64> =
+            places.filter(|place| place.backup == backup).map(|place| place.replica).collect();
+        numbers.dedup();
+        numbers
+    }
+
     /// Whether it is known which replicas count: not while another set of them may be recorded already.
     pub fn is_settled(&self) -> bool {
         self.has_own && self.proposed.as_ref().is_none_or(|proposal| !proposal.changes)
@@ -128,9 +138,11 @@ impl State {
             let Some(backup) = self.choose_backup() else { return };
             self.tokens += 1;
             let replica = self.random.bits() | 1;
+            let retained = self.agreement.replicas_at(&backup.at);
             let place = Place { backup: backup.at, replica };
-            let flushed = self.agreement.record.flushed;
-            self.members.push(Member::new(self.tokens, place, backup.domain, self.subject(), flushed));
+            let mut member = Member::new(self.tokens, place, backup.domain);
+            member.begin(self.subject(), retained, self.agreement.record.flushed);
+            self.members.push(member);
         }
     }
 
@@ -191,7 +203,7 @@ impl State {
         let agreement = &mut self.agreement;
         let mut record = agreement.record.clone();
         record.beat += 1;
-        // Of an earlier attempt nobody knows what became of it: as long as that is so this one counts as well.
+        // What became of an earlier attempt is not known: as long as that is so this one counts as well.
         let changes = replicas.is_some() || agreement.proposed.as_ref().is_some_and(|last| last.changes);
         if let Some(replicas) = replicas {
             record.epoch += 1;
@@ -241,12 +253,11 @@ impl State {
         (self.agreement.lease_until, self.agreement.renew_at) = lease_from(proposal.begun, &record);
         self.agreement.record = record;
         self.agreement.revision = revision;
-        if changed {
-            self.agreement.has_own = true;
-            let subject = self.subject();
-            for member in &mut self.members {
-                member.tidy(subject);
-            }
+        self.agreement.has_own |= changed;
+        // Also a sign of life of backups that nothing is written to.
+        let subject = self.subject();
+        for member in self.members.iter_mut().filter(|member| changed || member.is_settled()) {
+            member.tidy(subject);
         }
     }
 }

@@ -183,6 +183,11 @@ impl Mirror {
         self.lock().answered(token, outcome);
     }
 
+    /// A backup is gone, as its session says: its replica is replaced without waiting for the next write.
+    pub fn lost(&self, backup: &str) {
+        self.lock().lost(backup);
+    }
+
     /// What the registry is to be asked next; one job at a time.
     pub fn next_registry_job(&self) -> Option<RegistryJob> {
         self.lock().next_registry_job()

@@ -114,7 +114,7 @@ impl State {
         self.local.bytes()
     }
 
-    /// Who asks, for requests; the replica is filled in by each member.
+    /// What requests are about; the replica is filled in by each member.
     pub(super) fn subject(&self) -> Subject {
         let Record { log, epoch, .. } = self.agreement.record;
         Subject { log, replica: 0, epoch }
@@ -149,14 +149,24 @@ impl State {
 
     fn begin_now(&mut self, job: Job) {
         let writes = matches!(job, Job::Write { .. });
-        if let Job::Write { at, blocks, flush } = &job {
-            let subject = self.subject();
-            let flush = *flush && self.agreement.record.flushed;
-            for member in self.members.iter_mut().filter(|member| member.has(*at)) {
-                member.write(subject, *at, blocks, flush);
+        let subject = self.subject();
+        match &job {
+            Job::Write { at, blocks, flush } => {
+                let flush = *flush && self.agreement.record.flushed;
+                for member in self.members.iter_mut().filter(|member| member.has(*at)) {
+                    member.write(subject, (*at, false), blocks, flush);
+                }
+                self.writes += 1;
+                self.written_bytes += blocks.len() as u64;
             }
-            self.writes += 1;
-            self.written_bytes += blocks.len() as u64;
+            // One that is copied becomes as long by its last piece.
+            Job::Extend { bytes } => {
+                let bytes = self.local.bytes() + bytes;
+                for member in self.members.iter_mut().filter(|member| member.is_whole()) {
+                    member.extend(subject, bytes);
+                }
+            }
+            Job::Read { .. } => {}
         }
         self.local.begin(job);
         self.stage = Stage::Job { writes };
@@ -225,11 +235,12 @@ impl State {
             Stage::Copying { token, at } => {
                 let subject = self.subject();
                 let end = at + done.blocks.len() as u64;
-                let flush = self.agreement.record.flushed && end == self.local.bytes();
+                let is_last = end == self.local.bytes();
+                let flush = self.agreement.record.flushed && is_last;
                 if let Some(member) = self.members.iter_mut().find(|member| member.token == token)
                     && done.outcome.is_ok()
                 {
-                    member.write(subject, at, &done.blocks, flush);
+                    member.write(subject, (at, is_last), &done.blocks, flush);
                     member.stage = ReplicaStage::Copying(end);
                 }
             }
@@ -271,7 +282,9 @@ impl State {
         self.poll_local();
         let happened = self.read_ahead();
         let bytes = self.local.bytes();
-        for member in &mut self.members {
+        // While the image becomes longer nobody knows yet how long it is.
+        let is_growing = matches!(self.stage, Stage::Job { writes: false });
+        for member in self.members.iter_mut().filter(|_| !is_growing) {
             if matches!(member.stage, ReplicaStage::Copying(next) if next >= bytes) && member.is_settled() {
                 member.stage = ReplicaStage::Whole;
             }
@@ -301,6 +314,12 @@ impl State {
                 self.scrub_summed(&backup, at, sum);
             }
             (Some(Purpose::Write | Purpose::Tidy) | None, Ok(_)) => {}
+        }
+    }
+
+    pub fn lost(&mut self, backup: &str) {
+        if let Some(place) = self.members.iter().position(|member| member.place.backup == backup) {
+            self.failed(place, NoAnswer::Silent);
         }
     }
 

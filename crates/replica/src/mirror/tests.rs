@@ -290,3 +290,21 @@ fn no_two_replicas_lie_in_one_domain_or_with_the_primary() {
         "one is not enough to be recorded"
     );
 }
+
+#[test]
+fn a_replica_is_as_long_as_the_image_however_blank_that_is() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, mut disk) = serving(&mut cluster, 1, 2);
+    let bytes_of = |cluster: &mut Cluster, mirror: &Mirror| {
+        let Record { log, epoch, replicas, .. } = mirror.status().record;
+        let fence = crate::message::Request::Fence { retained: vec![replicas[0].replica] };
+        let subject = crate::message::Subject { log, replica: 0, epoch };
+        let held = cluster.ask(&replicas[0].backup, &fence.encode(subject)).expect("it is there");
+        crate::message::Held::decode_all(&held).expect("a list")[0].bytes
+    };
+    assert_eq!(bytes_of(&mut cluster, &mirror), 1 << 20);
+    disk.begin(Job::Extend { bytes: 3 << 20 });
+    disk.poll().expect("it is longer here").outcome.expect("there is room");
+    cluster.settle(&mirror);
+    assert_eq!(bytes_of(&mut cluster, &mirror), 4 << 20);
+}

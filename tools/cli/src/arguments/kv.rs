@@ -195,9 +195,8 @@ impl FromStr for TableArgument {
         let Some((name, level)) = text.rsplit_once(':') else {
             return Ok(Self { name: text.to_owned(), level: Level::Memory });
         };
-        let Some(level) = Level::named(level) else {
-            let levels = Level::ALL.map(Level::name).join(" or ");
-            return Err(format!("`{level}` is no level of a table; give {levels}"));
+        let Some(level) = Level::named(level).filter(|level| level.replicas() == 0) else {
+            return Err(format!("`{level}` is no level of a table; give memory or flushed"));
         };
         Ok(Self { name: name.to_owned(), level })
     }

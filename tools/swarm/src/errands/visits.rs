@@ -122,5 +122,7 @@ fn end_of<T, E: core::fmt::Display>(
         Err(Failure::Store(error)) => VisitEnd::Refused(error.to_string()),
         Err(Failure::WrongShard) => VisitEnd::Refused("it was asked for at the wrong shard".to_owned()),
         Err(Failure::Misunderstood) => VisitEnd::Refused("it was misunderstood".to_owned()),
+        Err(Failure::Forgotten) => VisitEnd::Refused("it was forgotten".to_owned()),
+        Err(Failure::NotReplicated(refusal)) => VisitEnd::Refused(refusal.to_string()),
     }
 }

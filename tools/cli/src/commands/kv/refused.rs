@@ -80,6 +80,7 @@ impl<E: Refusal> Failed for KvFailure<E> {
             Self::NoAnswer(CallError::TimedOut | CallError::PeerDown(_) | CallError::NotSent(_)) => {
                 no_answer()
             }
+            Self::NotReplicated(_) | Self::Forgotten => no_answer(),
             Self::NoAnswer(_) | Self::WrongShard | Self::Busy | Self::Misunderstood => Failure::run(self),
         }
     }
@@ -89,7 +90,11 @@ impl<E: Refusal> Failed for SlotFailure<E> {
     fn explained(&self, about: About<'_>) -> Failure {
         match self {
             Self::Store(refusal) => refusal.meaning(about.table),
-            Self::NoAnswer | Self::NotPassedOn | Self::TimedOut { .. } | Self::DaemonGone(_) => {
+            Self::NoAnswer
+            | Self::NotPassedOn
+            | Self::NotReplicated(_)
+            | Self::TimedOut { .. }
+            | Self::DaemonGone(_) => {
                 unreachable(format!("the store at {} does not answer: {self}", about.at))
             }
             Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::Misunderstood => Failure::run(self),

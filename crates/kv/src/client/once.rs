@@ -1,0 +1,82 @@
+//! Writes that happen once, over crashes of the shard and of the way to it.
+
+use std::collections::BTreeSet;
+
+use farcall::Payload;
+
+use super::failure::{Failure, FromCode};
+use super::operation::{Operation, Repeat};
+use super::{Client, message};
+use crate::store::WriteError;
+use crate::wire::{ADD_CLIENT, DELETE, INCREMENT, ONCE, OnceRequest, PUT};
+
+/// What a client is to one shard.
+#[derive(Debug)]
+pub struct Identity {
+    client: u64,
+    next: u64,
+    /// Writes without an answer.
+    unanswered: BTreeSet<u64>,
+}
+
+impl Identity {
+    /// The number of the next write, and the first one that has no answer yet.
+    fn begin(&mut self) -> (u64, u64) {
+        let sequence = self.next;
+        self.next += 1;
+        self.unanswered.insert(sequence);
+        (sequence, self.unanswered.first().copied().unwrap_or(sequence))
+    }
+}
+
+impl Client<'_> {
+    /// Does a put, a delete or an increment once: it is asked for again, over new sessions and of new
+    /// primaries, as long as the client's [patience](Client::be_patient) lasts, and happens once all the
+    /// same. After an error it may have happened, or happen yet, once.
+    ///
+    /// # Panics
+    /// When the operation is no write.
+    pub async fn once<T, E: FromCode + From<WriteError>>(
+        &self,
+        operation: Operation<'_, T, E>,
+    ) -> Result<T, Failure<E>> {
+        assert!(matches!(operation.service, PUT | DELETE | INCREMENT), "only writes happen once");
+        let shard = operation.shard;
+        if self.identities.borrow()[shard as usize].is_none() {
+            let added: Operation<'_, u64, E> =
+                self.operation(shard, ADD_CLIENT, message(|_| ()), Repeat::Always, |answer: Payload| {
+                    let number = <[u8; 8]>::try_from(&*answer).map_err(|_| Failure::Misunderstood)?;
+                    Ok(u64::from_le_bytes(number))
+                });
+            let client = added.await?;
+            let fresh = Identity { client, next: 1, unanswered: BTreeSet::new() };
+            self.identities.borrow_mut()[shard as usize].get_or_insert(fresh);
+        }
+        let (client, (sequence, first)) = {
+            let mut identities = self.identities.borrow_mut();
+            let identity = identities[shard as usize].as_mut().expect("it was added");
+            (identity.client, identity.begin())
+        };
+        let once =
+            OnceRequest { client, sequence, first, service: operation.service, message: &operation.message };
+        let repeated = Operation {
+            message: message(|to| once.encode(to)),
+            service: ONCE,
+            repeat: Repeat::Always,
+            client: operation.client,
+            shard,
+            timeout: operation.timeout,
+            decode: operation.decode,
+        };
+        let outcome = repeated.await;
+        let mut identities = self.identities.borrow_mut();
+        let identity = &mut identities[shard as usize];
+        if matches!(outcome, Err(Failure::Forgotten)) {
+            *identity = None;
+        } else if let Some(identity) = identity {
+            // It is not asked for again, however it ended.
+            identity.unanswered.remove(&sequence);
+        }
+        outcome
+    }
+}

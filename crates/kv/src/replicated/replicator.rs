@@ -1,0 +1,124 @@
+//! The messages of a mirror as calls, and its questions to the registry.
+
+use core::time::Duration;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use farcall::{Connection, Endpoint, Instant, Outcome, Peer};
+use farcall_replica::{Mirror, NoAnswer, Outgoing, RegistryWorker};
+
+use super::{answer, target};
+use crate::wire::BACKUP;
+
+/// The session to a backup.
+struct Way<'e> {
+    /// `None` if its place is none.
+    connection: Option<Connection<'e>>,
+    peer: Option<Peer>,
+}
+
+/// Carries a mirror's messages. The thread that owns the shard gives it a turn in each of its own.
+pub struct Replicator<'e> {
+    endpoint: &'e Endpoint,
+    mirror: Mirror,
+    registry: RegistryWorker,
+    within: Duration,
+    ways: HashMap<String, Way<'e>>,
+    /// Messages to backups that are not found yet, and until when they are looked for.
+    unsent: Vec<(Outgoing, Instant)>,
+    /// Backups to which a call failed: the session is asked for again.
+    failed: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl<'e> Replicator<'e> {
+    /// Carries the messages of a mirror over an endpoint; a call to a backup may take this long.
+    pub fn new(endpoint: &'e Endpoint, mirror: Mirror, registry: RegistryWorker, within: Duration) -> Self {
+        let (ways, unsent, failed) = (HashMap::new(), Vec::new(), Arc::default());
+        Self { endpoint, mirror, registry, within, ways, unsent, failed }
+    }
+
+    /// The mirror.
+    pub fn mirror(&self) -> &Mirror {
+        &self.mirror
+    }
+
+    /// A turn, outside the poll of the endpoint; says how many messages and answers there were.
+    pub fn turn(&mut self) -> usize {
+        let mut done = usize::from(self.mirror.turn());
+        while let Some(message) = self.mirror.next_message() {
+            done += 1;
+            self.send(message, None);
+        }
+        if !self.unsent.is_empty() {
+            for (message, until) in core::mem::take(&mut self.unsent) {
+                self.send(message, Some(until));
+            }
+        }
+        while let Some(answer) = self.registry.poll() {
+            self.mirror.registry_answered(answer);
+            done += 1;
+        }
+        if let Some(job) = self.mirror.next_registry_job() {
+            self.registry.begin(job);
+        }
+        done
+    }
+
+    /// The session to a peer has ended.
+    pub fn lost(&mut self, peer: Peer) {
+        for (backup, way) in self.ways.iter_mut().filter(|(_, way)| way.peer == Some(peer)) {
+            way.peer = None;
+            self.mirror.lost(backup);
+        }
+    }
+
+    /// Sends a message, or keeps it until its backup is found.
+    fn send(&mut self, message: Outgoing, until: Option<Instant>) {
+        let now = || self.endpoint.clock().now();
+        let Some(peer) = self.peer(&message.backup) else {
+            let until = until.unwrap_or_else(|| now() + self.within);
+            if now() < until {
+                self.unsent.push((message, until));
+            } else {
+                self.mirror.answered(message.token, Err(NoAnswer::Silent));
+            }
+            return;
+        };
+        let Outgoing { backup, token, message } = message;
+        let call = self.endpoint.call(peer, BACKUP, &message).within(self.within);
+        let (mirror, failed) = (self.mirror.clone(), Arc::clone(&self.failed));
+        let name = backup.clone();
+        let started = call.then(move |_, outcome: &Outcome<'_>| {
+            let answer = answer(outcome);
+            if answer == Err(NoAnswer::Silent) {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+            }
+            mirror.answered(token, answer);
+        });
+        if started.is_err() {
+            self.forget(&backup);
+            self.mirror.answered(token, Err(NoAnswer::Silent));
+        }
+    }
+
+    fn forget(&mut self, backup: &str) {
+        if let Some(way) = self.ways.get_mut(backup) {
+            way.peer = None;
+        }
+    }
+
+    /// The session to a backup, once there is one.
+    fn peer(&mut self, backup: &str) -> Option<Peer> {
+        let failed = core::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner));
+        failed.iter().for_each(|backup| self.forget(backup));
+        let endpoint = self.endpoint;
+        let way = self
+            .ways
+            .entry(backup.to_owned())
+            .or_insert_with(|| Way { connection: endpoint.connect(&target(backup)).ok(), peer: None });
+        if way.peer.is_none() {
+            way.peer = way.connection.as_ref()?.peer().ok();
+        }
+        way.peer
+    }
+}

@@ -1,0 +1,177 @@
+//! What a shard says of its replicas.
+
+use core::time::Duration;
+
+use farcall_replica::{MirrorStatus, ReplicaStage, ReplicaStatus, ScrubOutcome};
+
+use super::fields::{Fields, Malformed};
+use crate::durable::Level;
+
+/// The replicas of a shard's log, as its primary sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// The epoch.
+    pub epoch: u64,
+    /// What every acknowledged write of its durable tables survives at least.
+    pub level: Level,
+    /// Bytes of the log's image.
+    pub bytes: u64,
+    /// What is left of the primary's lease.
+    pub lease_left: Duration,
+    /// Writes of the log so far, and their bytes.
+    pub writes: u64,
+    /// See there.
+    pub written_bytes: u64,
+    /// Replicas that have failed.
+    pub failures: u64,
+    /// The replicas.
+    pub replicas: Vec<ReplicaStatus>,
+    /// Why the level is not reached now; empty while it is.
+    pub trouble: String,
+}
+
+const STAGE_BEGINNING: u8 = 0;
+const STAGE_COPYING: u8 = 1;
+const STAGE_WHOLE: u8 = 2;
+
+impl Replication {
+    /// What a mirror says.
+    pub fn of(status: MirrorStatus) -> Self {
+        let MirrorStatus { record, replicas, bytes, lease_left, trouble, writes, written_bytes, failures } =
+            status;
+        let replicated = Level::Replicated { replicas: record.wanted as u8, flushed: record.flushed };
+        Self {
+            epoch: record.epoch,
+            level: replicated,
+            bytes,
+            lease_left,
+            writes,
+            written_bytes,
+            failures,
+            replicas,
+            trouble: trouble.unwrap_or_default(),
+        }
+    }
+
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = vec![self.level.to_wire(), self.replicas.len() as u8];
+        let lease_left_us = u64::try_from(self.lease_left.as_micros()).unwrap_or(u64::MAX);
+        let numbers = [self.epoch, self.bytes, lease_left_us, self.writes, self.written_bytes, self.failures];
+        numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+        for replica in &self.replicas {
+            let (stage, copied) = match replica.stage {
+                ReplicaStage::Beginning => (STAGE_BEGINNING, 0),
+                ReplicaStage::Copying(copied) => (STAGE_COPYING, copied),
+                ReplicaStage::Whole => (STAGE_WHOLE, 0),
+            };
+            to.extend_from_slice(&[stage, u8::from(replica.is_recorded)]);
+            let numbers = [replica.replica, copied, replica.behind_bytes];
+            numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+            put_text(&replica.backup, &mut to);
+        }
+        to.extend_from_slice(self.trouble.as_bytes());
+        to
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let level = Level::from_wire(fields.u8()?).ok_or(Malformed)?;
+        let count = fields.u8()?;
+        let (epoch, bytes, lease_left_us) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let (writes, written_bytes, failures) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let mut replicas = Vec::new();
+        for _ in 0..count {
+            let (stage, is_recorded) = (fields.u8()?, fields.u8()? != 0);
+            let (replica, copied, behind_bytes) = (fields.u64()?, fields.u64()?, fields.u64()?);
+            let stage = match stage {
+                STAGE_BEGINNING => ReplicaStage::Beginning,
+                STAGE_COPYING => ReplicaStage::Copying(copied),
+                STAGE_WHOLE => ReplicaStage::Whole,
+                _ => return Err(Malformed),
+            };
+            let backup = text(&mut fields)?;
+            replicas.push(ReplicaStatus { backup, replica, stage, is_recorded, behind_bytes });
+        }
+        let trouble = core::str::from_utf8(fields.rest()).map_err(|_| Malformed)?.to_owned();
+        let lease_left = Duration::from_micros(lease_left_us);
+        Ok(Self { epoch, level, bytes, lease_left, writes, written_bytes, failures, replicas, trouble })
+    }
+}
+
+fn put_text(text: &str, to: &mut Vec<u8>) {
+    to.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    to.extend_from_slice(text.as_bytes());
+}
+
+fn text(fields: &mut Fields<'_>) -> Result<String, Malformed> {
+    let bytes = fields.length()?;
+    core::str::from_utf8(fields.bytes(bytes)?).map(str::to_owned).map_err(|_| Malformed)
+}
+
+/// Appends what a comparison of all replicas found; one in progress is an empty message.
+pub fn encode_scrubbed(outcome: &ScrubOutcome, to: &mut Vec<u8>) {
+    to.extend_from_slice(&outcome.bytes.to_le_bytes());
+    to.extend_from_slice(&(outcome.replicas as u64).to_le_bytes());
+    for (backup, at) in &outcome.differing {
+        to.extend_from_slice(&at.to_le_bytes());
+        put_text(backup, to);
+    }
+}
+
+/// Reads what a comparison found; `None` while it is in progress.
+pub fn decode_scrubbed(message: &[u8]) -> Result<Option<ScrubOutcome>, Malformed> {
+    if message.is_empty() {
+        return Ok(None);
+    }
+    let mut fields = Fields(message);
+    let (bytes, replicas) = (fields.u64()?, fields.u64()? as usize);
+    let mut differing = Vec::new();
+    while !fields.is_empty() {
+        let at = fields.u64()?;
+        differing.push((text(&mut fields)?, at));
+    }
+    Ok(Some(ScrubOutcome { bytes, replicas, differing }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood_and_no_part_of_it() {
+        let replica = |backup: &str, stage| ReplicaStatus {
+            backup: backup.to_owned(),
+            replica: 7,
+            stage,
+            is_recorded: stage == ReplicaStage::Whole,
+            behind_bytes: 100,
+        };
+        let status = Replication {
+            epoch: 9,
+            level: Level::Replicated { replicas: 2, flushed: true },
+            bytes: 1 << 20,
+            lease_left: Duration::from_micros(1500),
+            writes: 5,
+            written_bytes: 6,
+            failures: 1,
+            replicas: vec![replica("a:1", ReplicaStage::Whole), replica("b:2", ReplicaStage::Copying(4096))],
+            trouble: "1 of 2 replicas are whole".to_owned(),
+        };
+        let message = status.encode();
+        assert_eq!(Replication::decode(&message), Ok(status.clone()));
+        let named = message.len() - status.trouble.len();
+        assert!((0..named).all(|bytes| Replication::decode(&message[..bytes]).is_err()));
+        let outcome = ScrubOutcome { bytes: 5, replicas: 2, differing: vec![("a:1".to_owned(), 4096)] };
+        let mut message = Vec::new();
+        encode_scrubbed(&outcome, &mut message);
+        assert_eq!(decode_scrubbed(&message), Ok(Some(outcome)));
+        assert_eq!(decode_scrubbed(&[]), Ok(None));
+        assert!(
+            (1..message.len())
+                .filter(|bytes| *bytes != 16)
+                .all(|bytes| decode_scrubbed(&message[..bytes]).is_err())
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! `replication` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::replication(bytes));
