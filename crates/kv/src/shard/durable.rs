@@ -63,13 +63,14 @@ impl Shard {
     /// Creates a table with a level, unless there is one of that name; gives the level that it has.
     ///
     /// # Panics
-    /// When the level needs a log, and none was opened.
+    /// When the level needs a log, or replicas, and no such log was opened.
     pub fn create_table_at(&mut self, name: &str, level: Level) -> Result<Level, CreateTableError> {
         let was_there = self.store.table_names().any(|table| table == name);
         let table = self.store.create_table(name)?;
         if level == Level::Memory || was_there {
             return Ok(self.level_of(table));
         }
+        assert!(level.replicas() == 0 || self.mirror().is_some(), "a mirrored log was opened");
         self.durable.as_mut().expect("a log was opened").add_table(name, table, level);
         Ok(level)
     }

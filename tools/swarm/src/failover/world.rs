@@ -59,7 +59,7 @@ const HEALING_STEPS: u64 = 60_000;
 
 /// A message to a backup, or its answer.
 enum InFlight {
-    To { primary: u64, message: Outgoing },
+    To { primary: u64, message: Outgoing, due: u64 },
     From { primary: u64, token: u64, answer: Result<Vec<u8>, NoAnswer> },
 }
 
@@ -165,13 +165,17 @@ impl World {
             return;
         }
         let place = self.random.index(self.network.len());
+        let now = self.now.load(Ordering::Relaxed);
+        if matches!(self.network[place], InFlight::To { due, .. } if due > now) {
+            return;
+        }
         let is_lost = !self.is_healing && self.random.chance(0.01);
         match self.network.swap_remove(place) {
-            InFlight::To { primary, message } if is_lost || self.is_cut(primary, &message.backup) => {
+            InFlight::To { primary, message, .. } if is_lost || self.is_cut(primary, &message.backup) => {
                 let (token, answer) = (message.token, Err(NoAnswer::Silent));
                 self.network.push(InFlight::From { primary, token, answer });
             }
-            InFlight::To { primary, message } => self.arrive(primary, &message),
+            InFlight::To { primary, message, .. } => self.arrive(primary, &message),
             InFlight::From { primary, token, answer } => {
                 let answer = if is_lost { Err(NoAnswer::Silent) } else { answer };
                 let of = self.primaries.iter().find(|other| other.incarnation == primary);
@@ -226,7 +230,10 @@ impl World {
             primary.mirror.turn();
         }
         while let Some(message) = primary.mirror.next_message() {
-            self.network.push(InFlight::To { primary: primary.incarnation, message });
+            let is_late = self.random.chance(0.05);
+            let delay = if is_late { self.random.below(LEASE.as_nanos() as u64) } else { 0 };
+            let due = self.now.load(Ordering::Relaxed) + delay;
+            self.network.push(InFlight::To { primary: primary.incarnation, message, due });
         }
         if primary.asked.is_none() {
             primary.asked = primary.mirror.next_registry_job();
