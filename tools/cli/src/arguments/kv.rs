@@ -46,6 +46,8 @@ pub struct Kv {
 pub enum KvCommand {
     /// Serves one shard of a store until it is ended
     Serve(KvServe),
+    /// Holds replicas of the logs of shards until it is ended
+    Backup(KvBackup),
     /// Prints the value of an object as it is; on a terminal, what could control it is escaped
     Get(KvGet),
     /// Writes an object, from an argument, a file or standard input
@@ -72,6 +74,10 @@ pub enum KvCommand {
     Drop(KvDrop),
     /// Prints what each shard holds
     Stat(KvStat),
+    /// Prints who the primary of each shard is, and where its replicas are
+    Status(KvStatus),
+    /// Reads all replicas of each shard and compares them
+    Scrub(KvStat),
 }
 
 /// Where the store is.
@@ -136,15 +142,26 @@ pub struct KvServe {
     #[arg(long, default_value = "256M", value_name = "SIZE")]
     pub memory: Size,
     /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,
-    /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data
-    #[arg(
-        long,
-        visible_alias = "table",
-        value_delimiter = ',',
-        default_value = "default",
-        value_name = "NAME[:LEVEL]"
-    )]
-    pub tables: Vec<TableArgument>,
+    /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data;
+    /// `replicated=N`, the end of N processes and hosts, which needs --registry; `replicated=N,flushed`, all of
+    /// that and the loss of N disks
+    #[arg(long, visible_alias = "table", default_value = "default", value_name = "NAME[:LEVEL]")]
+    pub tables: Vec<TableList>,
+    /// Where the primaries of shards and their replicas are recorded, for replicated tables. A second process
+    /// with the same arguments waits until the first is gone, and takes over
+    #[arg(long, value_name = "file:DIR")]
+    pub registry: Option<RegistryArgument>,
+    /// How long this process may answer without renewing that it is the primary, and how long a write waits
+    /// for its replicas
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_seconds)]
+    pub lease: Duration,
+    /// What this process may be lost with: no replica goes to a backup of the same domain [default: this
+    /// process]
+    #[arg(long, value_name = "NAME", requires = "registry")]
+    pub domain: Option<String>,
+    /// Is a backup for other shards as well
+    #[arg(long, requires = "registry")]
+    pub backup: bool,
     /// Directory for the log of durable tables, created if need be; what is in it is there again after a
     /// start
     #[arg(long, value_name = "DIR")]
@@ -179,6 +196,85 @@ pub struct KvServe {
     pub place: KvPlace,
 }
 
+/// `farcall kv backup`.
+#[derive(Debug, Args)]
+pub struct KvBackup {
+    /// Where it listens for primaries
+    #[arg(long, default_value = "127.0.0.1:7201", value_parser = host_port, value_name = "HOST:PORT")]
+    pub at: HostPort,
+    /// Where it says that it is there
+    #[arg(long, value_name = "file:DIR")]
+    pub registry: RegistryArgument,
+    /// Directory for replicas that are flushed; without one it takes others only
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// What it may be lost with: no two replicas of a log go to one domain [default: this process]
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+    /// Who may write and read replicas: your own processes, or whoever reaches the backup
+    #[arg(long, default_value = "own", value_name = "WHO")]
+    pub allow: AllowArgument,
+    /// The transport, which is that of the stores
+    #[arg(long, default_value = "ring+shm", value_name = "NAME")]
+    pub transport: TransportKind,
+    /// Sets a parameter; can be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    /// Writes one JSON object for each line to a file, or to standard output (instead of text) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// `farcall kv status`.
+#[derive(Debug, Args)]
+pub struct KvStatus {
+    /// Also reads what the registry has recorded, where the store does not answer
+    #[arg(long, value_name = "file:DIR")]
+    pub registry: Option<RegistryArgument>,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// A registry of primaries and replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistryArgument {
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+impl FromStr for RegistryArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("file:") {
+            Some(folder) if !folder.is_empty() => Ok(Self { folder: folder.into() }),
+            _ => Err(format!(
+                "`{text}` is no registry; give file: and a directory, such as file:/var/lib/farcall"
+            )),
+        }
+    }
+}
+
+/// Tables that are named together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableList(pub Vec<TableArgument>);
+
+impl FromStr for TableList {
+    type Err = String;
+
+    /// Commas separate tables, but for the one within `replicated=2,flushed`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut tables: Vec<String> = Vec::new();
+        for word in text.split(',') {
+            match tables.last_mut() {
+                Some(last) if word == "flushed" && last.contains(":replicated=") => *last += ",flushed",
+                _ => tables.push(word.to_owned()),
+            }
+        }
+        tables.iter().map(|table| table.parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// A table, and what its writes survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableArgument {
@@ -195,8 +291,8 @@ impl FromStr for TableArgument {
         let Some((name, level)) = text.rsplit_once(':') else {
             return Ok(Self { name: text.to_owned(), level: Level::Memory });
         };
-        let Some(level) = Level::named(level).filter(|level| level.replicas() == 0) else {
-            return Err(format!("`{level}` is no level of a table; give memory or flushed"));
+        let Some(level) = Level::named(level) else {
+            return Err(format!("`{level}` is no level of a table; give {}", Level::FORMS));
         };
         Ok(Self { name: name.to_owned(), level })
     }
@@ -354,4 +450,20 @@ fn slot_size(text: &str) -> Result<Size, String> {
 
 fn host_port(text: &str) -> Result<HostPort, String> {
     HostPort::parse(text).ok_or_else(|| format!("`{text}` is not a host and a port, such as 127.0.0.1:7117"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_may_be_of_a_level() {
+        let list = |text: &str| text.parse::<TableList>();
+        let TableList(tables) = list("default,orders:replicated=2,flushed,stock:flushed").expect("three");
+        let shown: Vec<String> =
+            tables.iter().map(|table| format!("{} {}", table.name, table.level)).collect();
+        assert_eq!(shown, ["default memory", "orders replicated=2,flushed", "stock flushed"]);
+        let wrong = list("orders:replicated=9").expect_err("too many");
+        assert!(wrong.starts_with("`replicated=9` is no level of a table; give `memory`"), "{wrong}");
+    }
 }

@@ -3,20 +3,26 @@
 use std::net::{IpAddr, ToSocketAddrs};
 
 use farcall::TransportKind;
+use farcall::bootstrap::HostPort;
 use farcall::parameters::Settings;
 
-use crate::arguments::kv::{AllowArgument, KvServe};
+use crate::arguments::kv::AllowArgument;
 use crate::failure::Failure;
 
 /// What every refusal says at its end.
 const ADVICE: &str = "may read, change and delete everything; give --allow any if all of them may";
 
-/// Refuses a store that others than this machine's processes could reach, unless it is meant for all.
-pub fn check(serve: &KvServe, transport: TransportKind, settings: &Settings) -> Result<(), Failure> {
-    if serve.allow == AllowArgument::Any {
+/// Refuses a store, or a backup, that others than this machine's processes could reach, unless it is meant for all.
+pub fn check(
+    at: &HostPort,
+    allow: AllowArgument,
+    transport: TransportKind,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    if allow == AllowArgument::Any {
         return Ok(());
     }
-    check_address("--at", &serve.place.at.to_string(), serve.allow)?;
+    check_address("--at", &at.to_string(), allow)?;
     let transport = transport.name();
     match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
         "shm" => Ok(()),

@@ -11,7 +11,7 @@ use farcall_lab::units::Size;
 use serde_json::json;
 
 use super::SCHEMA;
-use crate::arguments::kv::KvServe;
+use crate::arguments::kv::{KvServe, TableArgument};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -31,7 +31,7 @@ pub fn open_tables(serve: &KvServe, shard: &mut Shard) -> Result<Option<Found>, 
     let found = match &serve.data {
         Some(folder) => Some(open_log(serve, folder, shard)?),
         None => {
-            if let Some(table) = serve.tables.iter().find(|table| table.level != Level::Memory) {
+            if let Some(table) = tables(serve).find(|table| table.level != Level::Memory) {
                 let (name, level) = (&table.name, table.level);
                 return Err(Failure::Usage(format!(
                     "table `{name}` is to be {level}, which takes a directory for its log: give --data DIR"
@@ -40,21 +40,33 @@ pub fn open_tables(serve: &KvServe, shard: &mut Shard) -> Result<Option<Found>, 
             None
         }
     };
-    for table in &serve.tables {
+    create_tables(serve, shard)?;
+    Ok(found)
+}
+
+/// The tables that are named.
+pub fn tables(serve: &KvServe) -> impl Iterator<Item = &TableArgument> {
+    serve.tables.iter().flat_map(|list| &list.0)
+}
+
+/// Creates the tables that are not there yet.
+pub fn create_tables(serve: &KvServe, shard: &mut Shard) -> Result<(), Failure> {
+    for table in tables(serve) {
         let level = shard
             .create_table_at(&table.name, table.level)
             .map_err(|error| Failure::Usage(format!("--tables: {error}")))?;
-        if level < table.level {
+        if level.and(table.level) != level {
             let (name, wanted) = (&table.name, table.level);
             return Err(Failure::Usage(format!(
                 "table `{name}` is to be {wanted}, and is {level} already: name it once"
             )));
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
+/// The longest that the log may become.
+pub fn log_bytes_max(serve: &KvServe) -> Result<u64, Failure> {
     let bytes_max = serve.data_size.map_or(LOG_PER_MEMORY * serve.memory.0 as u64, |size| size.0 as u64);
     if bytes_max < LOG_BYTES_MIN {
         let (given, least) = (Size(bytes_max as usize), Size(LOG_BYTES_MIN as usize));
@@ -62,8 +74,12 @@ fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, 
             "--data-size {given} is too little for a log; give at least {least}"
         )));
     }
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))?;
+    Ok(bytes_max)
+}
+
+fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
+    let bytes_max = log_bytes_max(serve)?;
+    make_folder(folder)?;
     let path = folder.join(format!("shard-{}.log", serve.shard));
     let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
     let is_direct = disk.is_direct();
@@ -71,6 +87,12 @@ fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, 
         .open_log(Box::new(disk), bytes_max)
         .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     Ok(Found { path, recovered, is_direct })
+}
+
+/// Makes the directory of a log.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))
 }
 
 /// Says what was found.

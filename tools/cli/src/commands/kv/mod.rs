@@ -1,11 +1,14 @@
 //! `farcall kv`: the store as a service, and its clients for the shell.
 
 mod access;
+mod backup;
 mod client;
 mod data;
 mod many;
 mod place;
+mod primary;
 mod refused;
+mod replicas;
 mod resp;
 mod serve;
 mod show;
@@ -40,6 +43,7 @@ impl KvPlace {
 pub fn run(kv: &Kv) -> Result<(), Failure> {
     match &kv.command {
         KvCommand::Serve(serve) => serve::run(serve),
+        KvCommand::Backup(backup) => backup::run(backup),
         KvCommand::Get(get) => client::get(get),
         KvCommand::Put(put) => client::put(put),
         KvCommand::Delete(delete) => client::delete(delete),
@@ -53,5 +57,7 @@ pub fn run(kv: &Kv) -> Result<(), Failure> {
         KvCommand::Scan(scan) => client::scan(scan),
         KvCommand::Drop(drop) => client::drop_table(drop),
         KvCommand::Stat(stat) => client::stat(stat),
+        KvCommand::Status(status) => replicas::status(status),
+        KvCommand::Scrub(scrub) => replicas::scrub(scrub),
     }
 }

@@ -14,7 +14,7 @@ use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::place::{join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access, data, resp};
+use super::{RANKS, SCHEMA, access, data, primary, resp};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -46,13 +46,17 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     // The others have to look for shard 0 before they know.
     let transport = place.transport.or((serve.shard == 0).then_some(TransportKind::RING_SHM));
     if let Some(transport) = transport {
-        access::check(serve, transport, &settings)?;
+        access::check(&place.at, serve.allow, transport, &settings)?;
     }
     resp::check(serve)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     let mut report = Report::open(place.json.as_ref())?;
-    let found = data::open_tables(serve, &mut shard)?;
+    let replicated = primary::begin(serve, transport, &settings, &mut shard, &mut report)?;
+    let found = match &replicated {
+        Some(_) => None,
+        None => data::open_tables(serve, &mut shard)?,
+    };
     // Shard 0 is where everybody looks for the others.
     let rendezvous =
         || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(|error| cannot_serve(&error));
@@ -65,7 +69,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         (0, Some(transport)) => transport,
         _ => transport_of(&node, place)?,
     };
-    access::check(serve, transport, node.settings())?;
+    access::check(&place.at, serve.allow, transport, node.settings())?;
     let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
     if serve.shard == 0 {
         tell_transport(&node, transport)?;
@@ -81,6 +85,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         resp_at = resp::start(serve, &shared)?;
         Daemon::sharing(&endpoint, &shared, of, slots)
     };
+    let _life = replicated.map(|replicated| replicated.attach(&endpoint, &mut daemon)).transpose()?;
     daemon.wake_for_clients().map_err(Failure::run)?;
     daemon.meet_present(MEET_WITHIN);
     let (number, shards, at) = (serve.shard, serve.shards, &place.at);

@@ -1,0 +1,58 @@
+//! `farcall kv backup`: replicas of the logs of shards.
+
+use farcall::Node;
+use farcall::bootstrap::{Bootstrap, Rendezvous};
+use farcall_kv::replicated::{BACKUP_NAME, Backups};
+use farcall_replica::{Backup, BackupEntry, FileRegistry, FolderShelf};
+use serde_json::json;
+
+use super::{LOOK_WITHIN, SCHEMA, access};
+use crate::arguments::kv::KvBackup;
+use crate::arguments::load_settings;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Serves until the process is ended.
+pub fn run(backup: &KvBackup) -> Result<(), Failure> {
+    let mut settings = load_settings(&backup.settings)?;
+    // A backup receives none, so it would hold all that anybody sends.
+    settings.peers.messages = false;
+    access::check(&backup.at, backup.allow, backup.transport, &settings)?;
+    let mut report = Report::open(backup.json.as_ref())?;
+    let shelf = FolderShelf::new(backup.data.as_deref()).map_err(Failure::run)?;
+    let mut backups = Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?);
+    let at = backup.at.to_string();
+    let rendezvous = Rendezvous::bind(at.as_str(), 1).map_err(|error| {
+        Failure::Run(format!(
+            "cannot listen at {at}: {error}; choose an address of this machine with a free port"
+        ))
+    })?;
+    let bootstrap = Bootstrap::join(&backup.at, 0, 1, LOOK_WITHIN).map_err(Failure::run)?;
+    let node = Node::new(bootstrap, settings);
+    let endpoint = node.endpoint(backup.transport.name()).map_err(Failure::run)?;
+    let _listener = endpoint.listen(BACKUP_NAME).map_err(Failure::run)?;
+    let entry = BackupEntry {
+        at: format!("{at}/{BACKUP_NAME}"),
+        domain: backup.domain.clone().unwrap_or_else(|| at.clone()),
+        has_disk: backup.data.is_some(),
+    };
+    let announced =
+        FileRegistry::open(&backup.registry.folder).and_then(|registry| registry.announce(&entry));
+    announced.map_err(Failure::run)?;
+    let (replicas, transport) = (backups.replicas(), backup.transport);
+    report.line(format_args!("backup at {at} over {transport}, {replicas} replicas"))?;
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "backup",
+        "at": at,
+        "transport": transport.name(),
+        "replicas": replicas,
+        "domain": entry.domain,
+    }))?;
+    let _rendezvous = rendezvous;
+    loop {
+        endpoint.stay_awake(backups.is_working());
+        endpoint.poll_requests_idle(|request, reply| backups.handle(&request, reply), |_, _| ());
+        backups.turn(&endpoint);
+    }
+}

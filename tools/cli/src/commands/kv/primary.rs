@@ -1,0 +1,139 @@
+//! A shard whose tables are replicated: it becomes the primary before it serves.
+
+use std::path::Path;
+
+use farcall::bootstrap::Bootstrap;
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Listener, Node, TransportKind};
+use farcall_kv::Shard;
+use farcall_kv::daemon::Daemon;
+use farcall_kv::durable::Level;
+use farcall_kv::replicated::{BACKUP_NAME, Backups, Primary, PrimaryPlan, Replicator, Waits};
+use farcall_replica::{Backup, BackupEntry, FileRegistry, FolderShelf, Life};
+use serde_json::json;
+
+use super::{SCHEMA, data};
+use crate::arguments::kv::KvServe;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// A shard that is the primary, and does not serve yet.
+pub struct Replicated<'a> {
+    serve: &'a KvServe,
+    registry: &'a Path,
+    primary: Primary,
+}
+
+/// What must stay as long as the shard serves.
+pub struct Attached {
+    _life: Life,
+    _listener: Option<Listener>,
+}
+
+/// Becomes the primary of a shard, if it has a registry, and creates its tables.
+pub fn begin<'a>(
+    serve: &'a KvServe,
+    transport: Option<TransportKind>,
+    settings: &Settings,
+    shard: &mut Shard,
+    report: &mut Report,
+) -> Result<Option<Replicated<'a>>, Failure> {
+    let level = data::tables(serve).fold(Level::Memory, |level, table| level.and(table.level));
+    let Some(registry) = &serve.registry else {
+        if level.replicas() == 0 {
+            return Ok(None);
+        }
+        return Err(Failure::Usage(format!(
+            "a table is to be {level}, which takes a registry of its replicas: give --registry file:DIR"
+        )));
+    };
+    if level.replicas() == 0 {
+        return Err(Failure::Usage(
+            "--registry is for tables that are replicated: give one a level such as replicated=2, or leave it out"
+                .to_owned(),
+        ));
+    }
+    if !serve.resp.is_empty() {
+        return Err(Failure::Usage("--resp serves tables in memory only; leave out --registry".to_owned()));
+    }
+    if level.is_flushed() && serve.data.is_none() {
+        return Err(Failure::Usage(format!(
+            "a table is to be {level}, which takes a directory for its log: give --data DIR"
+        )));
+    }
+    if let Some(folder) = &serve.data {
+        data::make_folder(folder)?;
+    }
+    let at = serve.place.at.to_string();
+    let plan = PrimaryPlan {
+        registry: registry.folder.clone(),
+        data: serve.data.clone().filter(|_| level.is_flushed()),
+        domain: domain(serve),
+        at,
+        of: (serve.shard as u32, serve.shards as u32),
+        lease: serve.lease,
+        level,
+        log_bytes_max: data::log_bytes_max(serve)?,
+    };
+    // The store's own cluster begins when this process is the primary: until then another one may serve there.
+    let node = Node::new(Bootstrap::nowhere().map_err(Failure::run)?, settings.clone());
+    let transport = transport.unwrap_or(TransportKind::RING_SHM);
+    let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
+    let tell = |waits: Waits| match waits {
+        Waits::Lease(primary) => eprintln!("farcall: {primary} is the primary; waiting for its end"),
+        Waits::Replica(why) => eprintln!("farcall: {why}; waiting for one of them"),
+    };
+    let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
+    data::create_tables(serve, shard)?;
+    tell_recovered(serve, &primary, report)?;
+    Ok(Some(Replicated { serve, registry: &registry.folder, primary }))
+}
+
+/// What the process may be lost with.
+fn domain(serve: &KvServe) -> String {
+    serve.domain.clone().unwrap_or_else(|| format!("{}/{}", serve.place.at, serve.shard))
+}
+
+fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Result<(), Failure> {
+    let Primary { mirror, recovered, read_from, .. } = primary;
+    let record = mirror.status().record;
+    let from = match read_from {
+        Some(place) => format!("the replica at {}", place.backup),
+        None => "here".to_owned(),
+    };
+    let shard = serve.shard;
+    report.line(format_args!(
+        "primary of shard {shard} in epoch {}, {} objects of durable tables from {from}",
+        record.epoch, recovered.objects
+    ))?;
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "primary",
+        "shard": shard,
+        "epoch": record.epoch,
+        "objects": recovered.objects,
+        "from": from,
+    }))
+}
+
+impl Replicated<'_> {
+    /// Lets a daemon carry the messages to the backups, and be a backup itself if it is to.
+    pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
+        let Self { serve, registry, primary } = self;
+        let Primary { mirror, registry: worker, life, .. } = primary;
+        daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease));
+        let mut listener = None;
+        if serve.backup {
+            let name = format!("{BACKUP_NAME}.{}", serve.shard);
+            let at = format!("{}/{name}", serve.place.at);
+            let folder = serve.data.as_ref().map(|folder| folder.join("replicas"));
+            let shelf = FolderShelf::new(folder.as_deref()).map_err(Failure::run)?;
+            daemon.back_up(Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?));
+            listener = Some(endpoint.listen(&name).map_err(Failure::run)?);
+            let entry = BackupEntry { at, domain: domain(serve), has_disk: folder.is_some() };
+            let announced = FileRegistry::open(registry).and_then(|registry| registry.announce(&entry));
+            announced.map_err(Failure::run)?;
+        }
+        Ok(Attached { _life: life, _listener: listener })
+    }
+}

@@ -1,0 +1,148 @@
+//! `farcall kv status` and `farcall kv scrub`: where the replicas of a store are, and whether they agree.
+
+use core::time::Duration;
+use std::thread;
+
+use farcall_base::printable;
+use farcall_kv::wire::Replication;
+use farcall_lab::units::Size;
+use farcall_replica::{FileRegistry, Record, Registry, ReplicaStage, ReplicaStatus};
+use serde_json::json;
+
+use super::SCHEMA;
+use super::refused::Failed;
+use super::way::Connection;
+use crate::arguments::kv::{KvStat, KvStatus, RegistryArgument};
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// The time between two questions whether a comparison is over.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Prints who the primary of each shard is, and where its replicas are.
+pub fn status(status: &KvStatus) -> Result<(), Failure> {
+    let mut report = Report::open(status.place.json.as_ref())?;
+    let connection = match (Connection::open(&status.place), &status.registry) {
+        (Ok(connection), _) => connection,
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(registry)) => {
+            let at = &status.place.at;
+            report.line(format_args!("no store answers at {at}; the registry has recorded:"))?;
+            return tell_records(registry, &mut report);
+        }
+    };
+    let client = connection.client()?;
+    for shard in 0..client.shards() {
+        let found = client.replication(shard).wait();
+        let found = found.map_err(|failure| failure.explained(connection.about("")))?;
+        match found {
+            Some(found) => tell_replication(shard, &found, &mut report)?,
+            None => report.line(format_args!("shard {shard}: not replicated"))?,
+        }
+    }
+    Ok(())
+}
+
+fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Result<(), Failure> {
+    let Replication { epoch, level, bytes, lease_left, writes, failures, replicas, trouble, .. } = found;
+    report.line(format_args!(
+        "shard {shard}: {level} in epoch {epoch}, a log of {}, {writes} writes, {failures} replicas have failed, \
+         {} ms of the lease left",
+        Size(*bytes as usize),
+        lease_left.as_millis()
+    ))?;
+    for ReplicaStatus { backup, stage, is_recorded, behind_bytes, .. } in replicas {
+        let stage = match stage {
+            ReplicaStage::Beginning => "is begun".to_owned(),
+            ReplicaStage::Copying(copied) => format!("is copied, {} so far", Size(*copied as usize)),
+            ReplicaStage::Whole if *is_recorded => "is whole and counts".to_owned(),
+            ReplicaStage::Whole => "is whole".to_owned(),
+        };
+        report.line(format_args!("  {} {stage}, {behind_bytes} bytes behind", printable(backup)))?;
+    }
+    if !trouble.is_empty() {
+        report.line(format_args!("  the level is not reached now: {}", printable(trouble)))?;
+    }
+    let shown: Vec<_> = replicas
+        .iter()
+        .map(|replica| {
+            json!({
+                "backup": replica.backup,
+                "whole": replica.stage == ReplicaStage::Whole,
+                "recorded": replica.is_recorded,
+                "behind_bytes": replica.behind_bytes,
+            })
+        })
+        .collect();
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "replication",
+        "shard": shard,
+        "level": level.to_string(),
+        "epoch": epoch,
+        "log_bytes": bytes,
+        "lease_left_us": lease_left.as_micros() as u64,
+        "writes": writes,
+        "failures": failures,
+        "replicas": shown,
+        "trouble": trouble,
+    }))
+}
+
+/// Says what the registry has recorded.
+fn tell_records(registry: &RegistryArgument, report: &mut Report) -> Result<(), Failure> {
+    let mut registry = FileRegistry::open(&registry.folder).map_err(Failure::run)?;
+    for shard in 0.. {
+        let found = registry.load(&Record::key(shard)).map_err(Failure::run)?;
+        let Some(record) = found.and_then(|found| Record::decode(&found.value)) else { break };
+        let Record { epoch, primary, wanted, replicas, .. } = record;
+        report.line(format_args!(
+            "shard {shard}: the last primary was {}, in epoch {epoch}; {} replicas of {wanted} have every \
+             acknowledged write",
+            printable(&primary),
+            replicas.len()
+        ))?;
+        for place in replicas {
+            report.line(format_args!("  {}", printable(&place.backup)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares all replicas of each shard, and fails if one differs.
+pub fn scrub(scrub: &KvStat) -> Result<(), Failure> {
+    let connection = Connection::open(&scrub.place)?;
+    let client = connection.client()?;
+    let mut report = Report::open(scrub.place.json.as_ref())?;
+    let mut differing = 0;
+    for shard in 0..client.shards() {
+        let outcome = loop {
+            let found = client.scrub(shard).wait();
+            match found.map_err(|failure| failure.explained(connection.about("")))? {
+                Some(outcome) => break outcome,
+                None => thread::sleep(ASK_AGAIN_AFTER),
+            }
+        };
+        let bytes = Size(outcome.bytes as usize);
+        report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?;
+        for (backup, at) in &outcome.differing {
+            report.line(format_args!("  {} differs behind byte {at}", printable(backup)))?;
+        }
+        report.object(&json!({
+            "schema": SCHEMA,
+            "kind": "scrubbed",
+            "shard": shard,
+            "log_bytes": outcome.bytes,
+            "replicas": outcome.replicas,
+            "differing": outcome.differing.len(),
+        }))?;
+        differing += outcome.differing.len();
+    }
+    match differing {
+        0 => Ok(()),
+        _ => Err(Failure::Run(
+            "a replica differs from its primary's log; end that backup, remove its data, and start it again"
+                .to_owned(),
+        )),
+    }
+}
