@@ -161,7 +161,7 @@ fn svg(title: &str, words: &str, shown: &[Compared<'_>]) -> String {
             across(high) + 8.0,
             y + 12.0,
             digits(one.ratio),
-            escape(&one.values().split(',').next().unwrap_or_default()),
+            escape(one.values().split(',').next().unwrap_or_default()),
         );
     }
     svg.push_str("</svg>\n");

@@ -263,20 +263,25 @@ fn waterfalls(page: &mut String, run: &RecordedRun) {
     if drawings.is_empty() {
         return;
     }
-    page.push_str(&format!("<section>\n<h2>{}: where the time went</h2>\n", escape(&run.name)));
+    page.push_str(&format!(
+        "<section>\n<h2>{}: where the time went</h2>\n<div class=\"beside\">\n",
+        escape(&run.name)
+    ));
     for (index, drawing) in drawings.iter().enumerate() {
         put(page, "parts", index, drawing);
     }
-    page.push_str("</section>\n");
+    page.push_str("</div>\n</section>\n");
 }
 
 /// A table of figures, and its curves.
 fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
     page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&table.name)));
     let charts = curves::of(table, runs);
+    page.push_str("<div class=\"beside\">\n");
     for (index, chart) in charts.iter().take(CHARTS_MAX).enumerate() {
         put(page, &table.name, index, &chart.drawing());
     }
+    page.push_str("</div>\n");
     left_out(page, charts.len());
     let heads = Latency::QUANTILES.iter().map(|latency| format!("<th scope=\"col\">{latency}, us</th>"));
     page.push_str(&format!(
