@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::helloworld::greeter_client::GreeterClient;
 use common::helloworld::greeter_server::{Greeter, GreeterServer};
 use common::helloworld::{HelloReply, HelloRequest};
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 const ROUNDS: usize = 5;
@@ -48,7 +48,8 @@ async fn measure() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("it is bound"));
     let server = tonic::transport::Server::builder().add_service(GreeterServer::new(Echo));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    tokio::spawn(server.serve_with_incoming(incoming));
     let mut over_http = GreeterClient::connect(address).await.expect("it listens");
     let pairs = common::TRANSPORTS.map(|transport| common::serve(transport, GreeterServer::new(Echo)));
     let us = |time: Duration| time.as_secs_f64() * 1e6;
