@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import farcall
 import pytest
 from conftest import LONG
+from farcall.cluster import transport_of_store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -72,8 +73,7 @@ def test_any_object_comes_back(table: farcall.Table, key: bytes, value: bytes) -
 def test_in_an_event_loop(address: str) -> None:
     async def main() -> None:
         with farcall.Node.of_store(address) as node:
-            transport = node.compare_and_set("farcall-kv.transport", 2**64 - 1, b"")[2].decode()
-            async with node.async_endpoint(transport) as endpoint:
+            async with node.async_endpoint(transport_of_store(node)) as endpoint:
                 table = await endpoint.store([0]).table("loop")
                 await asyncio.gather(*(table.increment(b"n") for _ in range(50)))
                 found = await table.get(b"n")

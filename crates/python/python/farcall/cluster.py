@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -17,6 +18,8 @@ from .tables import Store
 _TRANSPORT_REGISTER = "farcall-kv.transport"
 #: A revision that no register has, so that a comparison with it only reads.
 _NEVER = 2**64 - 1
+#: How long a client looks for what shard 0 writes, in seconds.
+_LOOK_SECONDS = 5.0
 
 
 class Parameter(NamedTuple):
@@ -139,10 +142,18 @@ def open_store(address: str = "127.0.0.1:7117") -> Iterator[Store]:
             table = store.table("users")
             table.put(b"ada", b"1815")
     """
-    with Node.of_store(address) as node:
+    with Node.of_store(address) as node, node.endpoint(transport_of_store(node)) as endpoint:
+        shards = endpoint.store([0]).shards()
+        yield endpoint.store(range(shards))
+
+
+def transport_of_store(node: Node) -> str:
+    """Over which transport a store is served; waits for a shard 0 that has just begun."""
+    deadline = time.monotonic() + _LOOK_SECONDS
+    while True:
         _, revision, transport = node.compare_and_set(_TRANSPORT_REGISTER, _NEVER, b"")
-        if revision == 0:
-            raise StoreError(f"there is no store at {address}; start one with `farcall kv serve`")
-        with node.endpoint(bytes(transport).decode()) as endpoint:
-            shards = endpoint.store([0]).shards()
-            yield endpoint.store(range(shards))
+        if revision != 0:
+            return bytes(transport).decode()
+        if time.monotonic() >= deadline:
+            raise StoreError("the store does not say over which transport it serves; start it again")
+        time.sleep(0.01)
