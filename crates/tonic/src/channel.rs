@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
+use farcall::bootstrap::random_incarnation;
 use farcall::{Client, ClientError, ClientPending, Endpoint, NoServer, Peer, Service, WatchError};
 use tonic::Status;
 use tonic::body::Body;
@@ -49,7 +50,8 @@ pub enum ConnectError {
 impl Channel {
     /// A channel to the peer, over a session of the client's endpoint.
     pub fn new(client: Client, peer: Peer) -> Self {
-        Self { client, peer, at: GRPC, exchanges: Arc::default() }
+        // Other channels over the same session have other numbers.
+        Self { client, peer, at: GRPC, exchanges: Arc::new(AtomicU64::new(random_incarnation())) }
     }
 
     /// A channel to a server of a name, or to an address, for which it waits at most `within`. The endpoint
