@@ -68,7 +68,7 @@ fn place(number: u64) -> (usize, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
 
     use farcall_base::Random;
 
@@ -78,7 +78,7 @@ mod tests {
     fn numbers_are_told_apart_in_any_order_as_a_set_would() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
-            let (mut window, mut came, mut highest) = (Window::default(), HashSet::new(), 0_u64);
+            let (mut window, mut came, mut highest) = (Window::default(), BTreeSet::new(), 0_u64);
             for _ in 0..20_000 {
                 let ahead = [0, 1, 3, 64, 700, 5000][random.below(6) as usize];
                 let number = (highest + random.below(ahead + 1)).saturating_sub(random.below(4500));

@@ -334,7 +334,6 @@ fn an_honest_opener_gets_through_a_flood_with_a_cookie<P: Tested>() {
 fn keys_are_exchanged_under_load_without_a_stop<P: Tested>() {
     let mut world = world::<P>(&[&[1], &[1]], 14);
     let (old, _) = world.connected(0, 1);
-    let mut operation = 0;
     // The new key is spread, then used, then the old one is taken away: on one side before the other.
     let steps: [[&[u8]; 2]; 6] = [
         [&[1, 2], &[1]],
@@ -344,7 +343,7 @@ fn keys_are_exchanged_under_load_without_a_stop<P: Tested>() {
         [&[2], &[2, 1]],
         [&[2], &[2]],
     ];
-    for keys in steps {
+    for (operation, keys) in (0..).zip(steps) {
         for (node, keys) in keys.into_iter().enumerate() {
             world.nodes[node].calls.sessions_mut().exchange_keys(ring(keys));
         }
@@ -352,7 +351,6 @@ fn keys_are_exchanged_under_load_without_a_stop<P: Tested>() {
             world.connected(from, to);
         }
         call(&mut world, old, operation, 3000, 3000);
-        operation += 1;
     }
     assert!(ends(&world, 0).is_empty() && ends(&world, 1).is_empty());
 }
