@@ -124,9 +124,8 @@ pub use executor::Executor;
 pub use farcall_base::Instant;
 pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{
-    CounterFile, CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, KeyFileError, Loan, LoanError,
-    Snapshot,
-    clock::Clock,
+    CounterFile, CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, KeyFileError, Loan,
+    LoanError, Snapshot, clock::Clock,
 };
 pub use farcall_shm::access::{Access as HostAccess, NoSuchRule};
 pub use farcall_transport::trace;

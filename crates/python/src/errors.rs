@@ -210,7 +210,9 @@ impl<E: Raise + core::error::Error> Raise for Failure<E> {
             Self::NoAnswer(error) => error.raise(),
             Self::NotConnected(error) => error.raise(),
             Self::Busy => TooManyError::new_err(text(self)),
-            Self::WrongShard | Self::Misunderstood => StoreError::new_err(text(self)),
+            Self::WrongShard | Self::Misunderstood | Self::Forgotten | Self::NotReplicated(_) => {
+                StoreError::new_err(text(self))
+            }
         }
     }
 }
