@@ -71,7 +71,7 @@ vary-rdma: build ## Measures what the parameters of the verbs drivers change, in
 		--count 40000 --figure trimmed --blocks 5 --vary verbs.signal_period,verbs.mtu,verbs.inline_bytes,verbs.huge_pages
 
 .PHONY: test
-test: lint docs test-fuzz model test-python test-workspace test-keys test-rdma-if-possible ## Checks and tests everything
+test: lint rustdoc test-fuzz model test-python test-workspace test-keys test-rdma-if-possible ## Checks and tests everything
 
 .PHONY: lint
 lint: ## Checks format, lints and foreign crates; warnings count as errors
@@ -83,10 +83,14 @@ lint: ## Checks format, lints and foreign crates; warnings count as errors
 	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
 	scripts/deny
 
-.PHONY: docs
-docs: ## Builds the documentation of the crates and the book; warnings count as errors
+.PHONY: rustdoc
+rustdoc: ## Builds the documentation of the crates; warnings count as errors
 	scripts/prepare build
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --exclude farcall-cli --no-deps
+
+# Not in `make test`, which checks the links of all pages itself: the program that makes the book takes minutes to build.
+.PHONY: docs
+docs: rustdoc ## Builds the documentation of the crates and the book
 	scripts/prepare book
 	scripts/book
 
