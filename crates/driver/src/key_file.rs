@@ -227,7 +227,7 @@ mod tests {
         let key = ClusterKey::new([7; 32]);
         KeyFile::create(&path, &key).expect("there was none");
         assert_eq!(path.metadata().expect("it is there").mode() & 0o777, 0o600);
-        assert_eq!(KeyFile::open(&path).expect("it is good").keys(), [key.clone()]);
+        assert_eq!(KeyFile::open(&path).expect("it is good").keys(), std::slice::from_ref(&key));
         assert!(KeyFile::create(&path, &key).is_err());
     }
 

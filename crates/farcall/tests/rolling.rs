@@ -141,10 +141,10 @@ fn servers_are_replaced_under_load_and_no_call_fails_or_runs_twice() {
                 .map(|_| threads.spawn(|| call(&address, transport, &answered, &is_over)))
                 .collect();
             let mut served = 0;
-            for place in 0..SERVERS {
+            for server in &mut servers {
                 wait_for_calls(&answered, &is_over);
                 let new = Server::start(&registry, transport);
-                served += std::mem::replace(&mut servers[place], new).leave();
+                served += std::mem::replace(server, new).leave();
             }
             wait_for_calls(&answered, &is_over);
             is_over.store(true, Ordering::Relaxed);

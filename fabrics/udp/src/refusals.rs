@@ -19,9 +19,8 @@ struct Control([u8; CONTROL_BYTES]);
 /// Reports of other things are read past.
 pub fn next(descriptor: RawFd) -> Option<SocketAddr> {
     loop {
-        match read(descriptor)? {
-            (name, true) => return name.to_socket_address(),
-            (_, false) => {}
+        if let (name, true) = read(descriptor)? {
+            return name.to_socket_address();
         }
     }
 }

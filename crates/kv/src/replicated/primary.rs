@@ -192,11 +192,11 @@ fn claim(
     }
 }
 
+/// An image of a log: its number, its disk if it is here, and the backup that it came from, if it did.
+type Image = (u64, Option<Box<dyn Disk>>, Option<Place>);
+
 /// The image here, if it is the one that the record names.
-fn first_image(
-    images: &Images<'_>,
-    record: &Record,
-) -> Result<(u64, Option<Box<dyn Disk>>, Option<Place>), PrimaryError> {
+fn first_image(images: &Images<'_>, record: &Record) -> Result<Image, PrimaryError> {
     let own = record.own;
     let disk = if own == 0 { None } else { images.open(own)? };
     Ok((own, disk, None))

@@ -17,6 +17,7 @@
 //!
 //! [`ReceiveWindow::may_exceed`]: super::ReceiveWindow::may_exceed
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Tag;
@@ -104,8 +105,8 @@ impl Announcing {
             && let Some(tag) = tag_of(self.announced)
         {
             self.announced += 1;
-            if !self.tags.contains_key(&tag) {
-                self.tags.insert(tag, false);
+            if let Entry::Vacant(place) = self.tags.entry(tag) {
+                place.insert(false);
                 return Some(tag);
             }
         }

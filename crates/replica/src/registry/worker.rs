@@ -1,6 +1,6 @@
 //! A thread that asks a registry: what asks does not wait.
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use super::Registry;
@@ -36,9 +36,6 @@ impl RegistryWorker {
 
     /// The next answer. Never waits.
     pub fn poll(&self) -> Option<RegistryAnswer> {
-        match self.answers.try_recv() {
-            Ok(answer) => Some(answer),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.answers.try_recv().ok()
     }
 }

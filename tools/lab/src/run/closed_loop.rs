@@ -121,7 +121,7 @@ pub enum Ran {
     /// Processes of this machine.
     OnProcesses(InBlocks),
     /// A simulated fabric; times are simulated.
-    OnFabric(SimulatedRun),
+    OnFabric(Box<SimulatedRun>),
 }
 
 /// What there is to say of calls in blocks.
@@ -266,7 +266,7 @@ impl Outcome {
                 latency.mean_nanos,
             ),
             latencies: result.latencies,
-            ran: Ran::OnFabric(run),
+            ran: Ran::OnFabric(Box::new(run)),
         }
     }
 

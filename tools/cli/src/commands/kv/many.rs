@@ -28,6 +28,8 @@ const IMPORT_BYTES: usize = 4 << 20;
 /// long.
 const LINE_BYTES_MAX: u64 = 8 << 20;
 
+type KeyAndValue = (Vec<u8>, Vec<u8>);
+
 /// Prints several objects.
 pub fn mget(mget: &KvMget) -> Result<(), Failure> {
     let table = table(&mget.table)?;
@@ -63,7 +65,7 @@ pub fn mput(mput: &KvMput) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("key `{key}` has no value behind it")));
     }
     let written = |argument: &String| mput.written.bytes(argument);
-    let pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs
+    let pairs: Vec<KeyAndValue> = pairs
         .iter()
         .map(|[key, value]| Ok((written(key)?, written(value)?)))
         .collect::<Result<_, Failure>>()?;
@@ -194,7 +196,7 @@ enum BatchEnd {
 }
 
 /// The objects of the next lines; `number` is that of the last line that was read.
-fn read_batch(lines: &mut dyn BufRead, number: &mut u64) -> (Vec<(Vec<u8>, Vec<u8>)>, BatchEnd) {
+fn read_batch(lines: &mut dyn BufRead, number: &mut u64) -> (Vec<KeyAndValue>, BatchEnd) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while batch.len() < IMPORT_OBJECTS && bytes < IMPORT_BYTES {
         *number += 1;
@@ -211,7 +213,7 @@ fn read_batch(lines: &mut dyn BufRead, number: &mut u64) -> (Vec<(Vec<u8>, Vec<u
 }
 
 /// The object of the next line, or nothing after the last.
-fn read_object(lines: &mut dyn BufRead) -> Result<Option<(Vec<u8>, Vec<u8>)>, String> {
+fn read_object(lines: &mut dyn BufRead) -> Result<Option<KeyAndValue>, String> {
     let mut line = Vec::new();
     let read = io::Read::take(lines, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
     read.map_err(|error| format!("cannot be read: {error}"))?;
@@ -247,7 +249,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes objects, and gives their new versions; none where the condition does not hold.
-    fn write(&self, objects: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<Option<u64>>, Failure> {
+    fn write(&self, objects: &[KeyAndValue]) -> Result<Vec<Option<u64>>, Failure> {
         let puts: Vec<_> = objects
             .iter()
             .map(|(key, value)| {

@@ -103,7 +103,7 @@ impl VariedEffect {
 
     /// Whether all blocks found exactly the same change: they were copies, and tell as much as one.
     fn is_without_width(&self) -> bool {
-        self.ratio != 1.0 && self.interval.is_some_and(|(low, high)| high - low < f64::EPSILON)
+        self.ratio != 1.0 && self.interval.is_some_and(|(low, high)| high <= low)
     }
 
     /// By how much the figure changes, and how sure that is.

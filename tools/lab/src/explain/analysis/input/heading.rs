@@ -219,14 +219,14 @@ fn throughput_of(heading: &str, words: &[&str]) -> Option<Role> {
     // brackets.
     let careful =
         |unit: &str| heading.contains(&format!("{unit}/")) || heading.contains(&format!("{unit}ps"));
-    let unit = match words.last()? {
+    let unit = match *words.last()? {
         _ if careful("Gb") => ThroughputUnit::Gigabits,
         _ if careful("Mb") => ThroughputUnit::Megabits,
-        &"mbps" if heading.contains("MBps") => ThroughputUnit::Megabytes,
-        &"gbps" if heading.contains("GBps") => ThroughputUnit::Gigabytes,
-        &"gbps" => ThroughputUnit::Gigabits,
-        &"mbps" => ThroughputUnit::Megabits,
-        &"bps" => ThroughputUnit::Bits,
+        "mbps" if heading.contains("MBps") => ThroughputUnit::Megabytes,
+        "gbps" if heading.contains("GBps") => ThroughputUnit::Gigabytes,
+        "gbps" => ThroughputUnit::Gigabits,
+        "mbps" => ThroughputUnit::Megabits,
+        "bps" => ThroughputUnit::Bits,
         _ => byte_unit(without_per_second(words)?.last()?)?,
     };
     Some(Role::Throughput(unit))

@@ -182,8 +182,8 @@ mod tests {
     fn marks_and_groups_are_read_strictly() {
         let (point, comma) = (DecimalMark::Point, DecimalMark::Comma);
         for (text, mark, expected) in [
-            ("3.14", point, 3.14),
-            ("3,14", comma, 3.14),
+            ("3.15", point, 3.15),
+            ("3,15", comma, 3.15),
             ("1,234,567.5", point, 1_234_567.5),
             ("1.234.567,5", comma, 1_234_567.5),
             ("1 234 567", point, 1_234_567.0),

@@ -206,8 +206,11 @@ fn quantity(heading: &str) -> Vec<String> {
     words.filter(|word| !UNITS.contains(word)).map(str::to_owned).collect()
 }
 
+/// Looks for what contradicts a law.
+type Search = fn(&Table, &Tolerances) -> Vec<Finding>;
+
 /// What each law assumes.
-pub const LAWS: [(Assumption, fn(&Table, &Tolerances) -> Vec<Finding>); 4] = [
+pub const LAWS: [(Assumption, Search); 4] = [
     (Assumption::SizeTimesRate, size_times_rate),
     (Assumption::SizeTimesRate, size_over_time),
     (Assumption::CountOverDuration, count_over_duration),

@@ -85,7 +85,8 @@ fn extremes(table: &Table, total: &Observation, parts: &[&Observation]) -> Vec<F
 
 /// Rates of the parts add up to that of the whole.
 fn sum(table: &Table, total: &Observation, parts: &[&Observation], tolerances: &Tolerances) -> Vec<Finding> {
-    let kinds: [(&str, fn(&Observation) -> Option<f64>); 3] = [
+    type Of = fn(&Observation) -> Option<f64>;
+    let kinds: [(&str, Of); 3] = [
         ("operations per second", |row| row.operations_per_second),
         ("throughput", |row| row.throughput.map(|(figure, _)| figure.value)),
         ("samples", |row| row.samples),

@@ -64,7 +64,7 @@ impl Evidence {
             clients: number("clients").unwrap_or(1.0).max(1.0),
             counters: counters(more),
             uses,
-            parameters: run.run.parameters.iter().filter_map(|text| assignment(text)).collect(),
+            parameters: run.run.parameters.iter().filter_map(|text| assignment(text.as_str())).collect(),
         })
     }
 
@@ -79,7 +79,7 @@ impl Evidence {
     }
 }
 
-fn assignment(text: &String) -> Option<(String, String)> {
+fn assignment(text: &str) -> Option<(String, String)> {
     text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
 }
 
