@@ -59,7 +59,7 @@ impl Tuning {
         }
         // By numbers of their own, so that seeds mean what they meant before there were keys.
         if Draw::new(seed, "keys").percent(35) {
-            set("security.key_file".into(), "swarm.key".into());
+            set("security.key_file".into(), "/swarm.key".into());
         }
         set(format!("{protocol}.rtt_bytes"), tuning.unscheduled_bytes.to_string());
         set(format!("{protocol}.resend_interval"), format!("{}us", tuning.resend_interval.as_micros()));

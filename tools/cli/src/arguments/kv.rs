@@ -115,7 +115,7 @@ impl KvPlace {
 /// How keys and values stand on the command line.
 #[derive(Debug, Args)]
 pub struct KvWritten {
-    /// Takes keys and values as `scan` prints them: `\\xff`, `\\t`, `\\n`, `\\r`, `\\'`, `\\"` and `\\\\` stand for
+    /// Takes keys and values as `scan` prints them: `\xff`, `\t`, `\n`, `\r`, `\'`, `\"` and `\\` stand for
     /// one byte each
     #[arg(long)]
     pub escaped: bool,
@@ -143,8 +143,8 @@ pub struct KvServe {
     pub memory: Size,
     /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,
     /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data;
-    /// `replicated=N`, the end of N processes and hosts, which needs --registry; `replicated=N,flushed`, all of
-    /// that and the loss of N disks
+    /// `replicated=N`, the end of N processes and hosts, which needs --registry; `replicated=N,flushed`, all
+    /// of that and the loss of N disks
     #[arg(long, visible_alias = "table", default_value = "default", value_name = "NAME[:LEVEL]")]
     pub tables: Vec<TableList>,
     /// Where the primaries of shards and their replicas are recorded, for replicated tables. A second process

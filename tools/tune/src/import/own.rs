@@ -105,6 +105,7 @@ mod tests {
             "tls.cert",
             "tls.key",
             "tls.ca",
+            "security.key_file",
             "verbs.device",
             "verbs.port",
             "verbs.gid_index",

@@ -74,7 +74,8 @@ pub struct KvExport {
 /// `farcall kv import`.
 #[derive(Debug, Args)]
 pub struct KvImport {
-    /// What to read: a line has `key` or `key_base64`, and `value` or `value_base64` [default: standard input]
+    /// What to read: a line has `key` or `key_base64`, and `value` or `value_base64` [default: standard
+    /// input]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Leaves objects alone that are there already

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 /// What every refusal says at its end.
 const ADVICE: &str = "may read, change and delete everything; give --allow any if all of them may";
 
-/// Refuses a store, or a backup, that others than this machine's processes could reach, unless it is meant for all.
+/// Refuses a store, or a backup, that others than this machine's processes could reach, unless it is meant
+/// for all.
 pub fn check(
     at: &HostPort,
     allow: AllowArgument,

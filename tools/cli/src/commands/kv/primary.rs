@@ -75,7 +75,8 @@ pub fn begin<'a>(
         level,
         log_bytes_max: data::log_bytes_max(serve)?,
     };
-    // The store's own cluster begins when this process is the primary: until then another one may serve there.
+    // The store's own cluster begins when this process is the primary: until then another one may serve
+    // there.
     let node = Node::new(Bootstrap::nowhere().map_err(Failure::run)?, settings.clone());
     let transport = transport.unwrap_or(TransportKind::RING_SHM);
     let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;

@@ -263,7 +263,10 @@ impl Table<'_> {
             more.push(("trace_hashes", json!(line.traces())));
             let first = launches.iter().find_map(|launch| launch.simulated.as_ref());
             if let Some(run) = first.filter(|_| statistic == Statistic::P50 && name == "p50") {
-                more.extend([("uses", json!(run.uses)), ("counters", json!(run.counters))]);
+                more.push(("uses", json!(run.uses)));
+                if !run.counters.is_empty() {
+                    more.push(("counters", json!(run.counters)));
+                }
                 more.push(("window_operations", json!(launches[0].times.len())));
             }
         }

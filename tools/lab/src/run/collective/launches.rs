@@ -88,7 +88,12 @@ pub fn run(
         Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
         Place::Threads | Place::Processes(_) => 1,
     };
-    let done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
+    let mut done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
+    if jobs.len() > 1 {
+        // Counters are of the whole process: of several launches none can say which were its own.
+        let runs = done.iter_mut().flatten().filter_map(|launch| launch.simulated.as_mut());
+        runs.for_each(|run| run.counters.clear());
+    }
     let mut of_plans = vec![Vec::new(); plans.len()];
     for (number, launch) in done.into_iter().enumerate() {
         of_plans[number % plans.len()].push(launch?);
