@@ -24,11 +24,12 @@ const WAYS: [&str; 9] = [
 /// Seeds within which each way must be taken.
 const SEEDS: u64 = 100;
 
-/// The counters of all groups of this process, by name.
+/// How often this process took each way, all of its groups together.
 fn counted() -> BTreeMap<String, u64> {
     let snapshot = CounterFile::open_process(std::process::id()).expect("this process counts");
     let mut sums = BTreeMap::new();
-    for counter in snapshot.groups.iter().flat_map(|group| &group.counters) {
+    let counters = snapshot.groups.iter().flat_map(|group| &group.counters);
+    for counter in counters.filter(|counter| WAYS.contains(&&*counter.name)) {
         *sums.entry(counter.name.clone()).or_default() += counter.value;
     }
     sums

@@ -22,7 +22,7 @@ farcall_driver::declare_counters! {
         in_flight: "calls" => "Calls in flight when the clock was last read",
         sleeps: "times" => "Times that the thread blocked because there was nothing to do",
         incarnation: "number" => "The number of this life of the process",
-        handler: "service" => "The service whose handler runs now, plus one; 0 while none does",
+        handler: "service" => "The service whose handler runs, plus one; 0 while none does",
         stalled_time: "ns" => "How long no call has been answered although some are in flight; 0 below 100 ms",
         stalled_on: "number" => "The incarnation of the process that the oldest of them waits for",
         stalled_service: "service" => "The service that it called",
