@@ -15,8 +15,6 @@ pub enum Failure {
     Run(String),
     /// It did, and scripts may want to tell why.
     Outcome(Outcome, String),
-    /// Another process says so.
-    Said,
     /// The reader of the result has gone.
     ReaderGone,
 }
@@ -60,7 +58,7 @@ impl Failure {
     /// 2 for usage, the outcome's own, 1 for everything else.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Said => ExitCode::from(2),
+            Self::Usage(_) => ExitCode::from(2),
             Self::Outcome(outcome, _) => ExitCode::from(outcome.status()),
             Self::Run(_) | Self::ReaderGone => ExitCode::FAILURE,
         }
@@ -73,7 +71,7 @@ impl Failure {
                 let words = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
                 Some(printable(&words).into_owned())
             }
-            Self::Said | Self::ReaderGone => None,
+            Self::ReaderGone => None,
         }
     }
 }
