@@ -58,7 +58,7 @@ impl Tuning {
             return tuning;
         }
         // By numbers of their own, so that seeds mean what they meant before there were keys.
-        if Draw::new(seed, "keys").percent(35) {
+        if Draw::new(seed, "keys").percent(10) {
             set("security.key_file".into(), "/swarm.key".into());
         }
         set(format!("{protocol}.rtt_bytes"), tuning.unscheduled_bytes.to_string());
