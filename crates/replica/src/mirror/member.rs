@@ -96,9 +96,11 @@ impl Member {
         self.write(subject, (bytes - BLOCK_BYTES as u64, true), &blank, false);
     }
 
-    /// Queues a fence that drops the log's other replicas there.
-    pub fn tidy(&mut self, subject: Subject) {
-        let retained = vec![self.place.replica];
+    /// Queues a fence that drops the log's other replicas there, but for those that count.
+    pub fn tidy(&mut self, subject: Subject, mut retained: Vec<u64>) {
+        if !retained.contains(&self.place.replica) {
+            retained.push(self.place.replica);
+        }
         self.queue(subject, Purpose::Tidy, &Request::Fence { retained });
     }
 

@@ -254,10 +254,17 @@ impl State {
         self.agreement.record = record;
         self.agreement.revision = revision;
         self.agreement.has_own |= changed;
-        // Also a sign of life of backups that nothing is written to.
+        self.tidy(changed);
+    }
+
+    /// Has the backups of all members, or of those with nothing to do, drop replicas that do not count. That
+    /// is also a sign of life of backups that nothing is written to.
+    fn tidy(&mut self, all: bool) {
         let subject = self.subject();
-        for member in self.members.iter_mut().filter(|member| changed || member.is_settled()) {
-            member.tidy(subject);
+        for member in self.members.iter_mut().filter(|member| all || member.is_settled()) {
+            // What is recorded counts even if this member is to follow it: it may be all that a successor has.
+            let recorded = self.agreement.replicas_at(&member.place.backup);
+            member.tidy(subject, recorded);
         }
     }
 }

@@ -302,3 +302,23 @@ fn a_replica_is_as_long_as_the_image_however_blank_that_is() {
     cluster.settle(&mirror);
     assert_eq!(bytes_of(&mut cluster, &mirror), 4 << 20);
 }
+
+#[test]
+fn recorded_replicas_stay_until_others_are_recorded() {
+    let mut cluster = Cluster::new(2);
+    let (first, _) = serving(&mut cluster, 1, 2);
+    let recorded = first.status().record.replicas;
+    cluster.registry.ended(1);
+    cluster.backups.remove("backup:1");
+    // The next one has a replica at the backup that is left, which is one too few to be recorded.
+    let (second, _) = serving(&mut cluster, 2, 2);
+    let stages: Vec<_> = second.status().replicas.iter().map(|replica| replica.stage).collect();
+    assert_eq!((stages, second.may_read()), (vec![ReplicaStage::Whole], false));
+    cluster.pass(4 * LEASE);
+    cluster.settle(&second);
+    assert_eq!(second.status().record.beat, first.status().record.beat + 2, "it has claimed, and renewed");
+    let left = recorded.iter().find(|place| place.backup == "backup:0").expect("one was there");
+    assert!(cluster.backups["backup:0"].has(second.log(), left.replica), "it is all that a third one has");
+    cluster.registry.ended(2);
+    assert_eq!(byte_at(&mut *recovered(&mut cluster, 3), 0), 1);
+}
