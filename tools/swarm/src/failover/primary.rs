@@ -5,7 +5,7 @@ use farcall_kv::durable::{Parked, Released};
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, WriteResponse, found};
 use farcall_kv::{Answer, Name, Shard, TableId, Value};
-use farcall_replica::{Mirror, RegistryJob};
+use farcall_replica::{Mirror, Place, Record, RegistryJob, ReplicaStatus};
 
 use super::book::Book;
 
@@ -40,6 +40,17 @@ impl Primary {
     pub fn new(incarnation: u64, shard: Shard, mirror: Mirror) -> Self {
         let (is_paused, asked, waiting) = (false, None, Vec::new());
         Self { incarnation, shard, mirror, is_paused, asked, waiting, numbers: 0, done: 0 }
+    }
+
+    /// The sets of replicas that it may record next, and that it is recording.
+    pub fn next_replicas(&self) -> impl Iterator<Item = Vec<Place>> {
+        let replicas = self.mirror.status().replicas.into_iter();
+        let made = replicas.map(|ReplicaStatus { backup, replica, .. }| Place { backup, replica }).collect();
+        let asked = match &self.asked {
+            Some(RegistryJob::Set { value, .. }) => Record::decode(value).map(|record| record.replicas),
+            Some(RegistryJob::Backups) | None => None,
+        };
+        [made].into_iter().chain(asked)
     }
 
     /// Asks for an object, or writes one.

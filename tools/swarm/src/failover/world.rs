@@ -12,7 +12,7 @@ use farcall_kv::durable::Level;
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 use farcall_replica::{
     Backup, BackupEntry, Candidate, Claim, ClockOf, FetchError, Handled, LogId, MemoryRegistry, Mirror,
-    MirrorOf, NoAnswer, Outgoing, Reach, Record, Recovery, Refusal, Registry,
+    MirrorOf, NoAnswer, Outgoing, Place, Reach, Record, Recovery, Refusal, Registry,
 };
 
 use super::book::Book;
@@ -400,20 +400,28 @@ impl World {
         }
         let node = &mut self.nodes[place];
         node.backup = None;
-        node.promised.clear();
+        // Every call is answered: by its time being over if by nothing else.
+        for (primary, token) in core::mem::take(&mut node.promised).into_values() {
+            self.network.push(InFlight::From { primary, token, answer: Err(NoAnswer::Silent) });
+        }
         node.shelf.cut_power();
     }
 
-    /// Whether another backup has a replica that counts.
+    /// Whether another backup has a replica that counts, and one of those that are to count next: its primary
+    /// may record them before it learns of this end, and end as well. That is one loss too many.
     fn is_spare(&mut self, place: usize) -> bool {
         let found = self.registry.load(&Record::key(0)).ok().flatten();
         let Some(record) = found.and_then(|found| Record::decode(&found.value)) else { return false };
-        record.replicas.iter().any(|replica| {
-            let node = self.nodes.iter().position(|node| node.at == replica.backup);
-            let node = node.filter(|other| *other != place).map(|other| &self.nodes[other]);
-            let backup = node.and_then(|node| node.backup.as_ref());
-            backup.is_some_and(|backup| backup.has(record.log, replica.replica))
-        })
+        let is_here = |other: &Place| other.backup == self.nodes[place].at;
+        let is_held = |other: &Place| {
+            let backup = self.nodes.iter().find(|node| node.at == other.backup);
+            let backup = backup.and_then(|node| node.backup.as_ref());
+            backup.is_some_and(|backup| backup.has(record.log, other.replica))
+        };
+        let has_other = |places: &[Place]| places.iter().any(|other| !is_here(other) && is_held(other));
+        let primaries = self.primaries.iter().filter(|primary| primary.incarnation == record.incarnation);
+        let mut next = primaries.flat_map(Primary::next_replicas);
+        has_other(&record.replicas) && next.all(|places| !places.iter().any(is_here) || has_other(&places))
     }
 
     fn start_backups(&mut self) {
