@@ -47,3 +47,13 @@ fn nothing_acknowledged_is_lost_with_replicas_on_disks_that_all_lose_their_power
 fn one_replica_and_few_backups_are_enough() {
     judged(FailoverCase { replicas: 1, backups: 2, ..CASE });
 }
+
+/// Backups that ended with an answer outstanding, or between becoming whole and being recorded.
+#[test]
+fn histories_that_once_stood_still_go_on() {
+    let few = FailoverCase { replicas: 1, backups: 2, ..CASE };
+    let flushed = FailoverCase { flushed: true, ..CASE };
+    for case in [FailoverCase { seed: 1113391107, ..flushed }, FailoverCase { seed: 5023, ..few }] {
+        assert_eq!(case.judge().violations, Vec::<String>::new(), "{case:?}");
+    }
+}

@@ -262,7 +262,7 @@ impl State {
     fn tidy(&mut self, all: bool) {
         let subject = self.subject();
         for member in self.members.iter_mut().filter(|member| all || member.is_settled()) {
-            // What is recorded counts even if this member is to follow it: it may be all that a successor has.
+            // What is recorded counts until then: it may be all that a successor has.
             let recorded = self.agreement.replicas_at(&member.place.backup);
             member.tidy(subject, recorded);
         }

@@ -178,8 +178,8 @@ impl Mirror {
         self.lock().next_message()
     }
 
-    /// A message was answered. Each must be, once: by [`NoAnswer::Silent`] if its backup has ended or its time
-    /// is over. Its replica is sent nothing more until then, and is not replaced.
+    /// A message was answered. Each must be, once: by [`NoAnswer::Silent`] if its backup has ended or its
+    /// time is over. Its replica is sent nothing more until then, and is not replaced.
     pub fn answered(&self, token: u64, outcome: Result<&[u8], NoAnswer>) {
         self.lock().answered(token, outcome);
     }
