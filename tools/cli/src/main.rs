@@ -43,8 +43,8 @@ fn run() -> Result<(), Failure> {
             error.print().map_err(Failure::output)?;
             return Ok(());
         }
-        // Of the ranks of a launcher one says it, and fails. The others end well: a launcher ends all ranks as
-        // soon as one fails, perhaps before that one has said anything.
+        // Of the ranks of a launcher one says it, and fails. The others end well: a launcher ends all ranks
+        // as soon as one fails, perhaps before that one has said anything.
         Err(_) if is_silent_rank() => return Ok(()),
         Err(error) => return Err(Failure::Usage(usage::sentence(&error))),
     };

@@ -57,10 +57,6 @@ impl Tuning {
             set("ring.batch_bytes".into(), draw.pick(&[64, 512, 65_536]).to_string());
             return tuning;
         }
-        // By numbers of their own, so that seeds mean what they meant before there were keys.
-        if Draw::new(seed, "keys").percent(10) {
-            set("security.key_file".into(), "/swarm.key".into());
-        }
         set(format!("{protocol}.rtt_bytes"), tuning.unscheduled_bytes.to_string());
         set(format!("{protocol}.resend_interval"), format!("{}us", tuning.resend_interval.as_micros()));
         let checksum = damage || draw.percent(50);
