@@ -46,8 +46,7 @@ impl<E> Failure<E> {
 
     /// Whether nothing was changed, and the same may succeed a little later.
     pub(super) fn passes(&self) -> bool {
-        let refused =
-            matches!(self, Self::NotReplicated(NotReplicated::NotPrimary | NotReplicated::TooFewReplicas));
+        let refused = matches!(self, Self::NotReplicated(why) if why.passes());
         refused || self.was_not_sent() || matches!(self, Self::NotConnected(_))
     }
 

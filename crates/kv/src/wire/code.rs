@@ -98,6 +98,11 @@ impl NotReplicated {
             _ => None,
         }
     }
+
+    /// Whether nothing was changed, and the same may succeed a little later.
+    pub fn passes(self) -> bool {
+        matches!(self, Self::NotPrimary | Self::TooFewReplicas)
+    }
 }
 
 impl From<ReadError> for Code {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
 use farcall_kv::store::{Condition, WriteError};
 use farcall_kv::wire::PutRequest;
-use farcall_kv::{Client, Failure as KvFailure, Name, ScanPosition, TableId, Value};
+use farcall_kv::{Failure as KvFailure, Name, ScanPosition, TableId, Value};
 use serde_json::json;
 
 use super::SCHEMA;
@@ -233,7 +233,6 @@ fn read_object(lines: &mut dyn BufRead) -> Result<Option<KeyAndValue>, String> {
 /// Writes objects of a table.
 struct Writing<'a> {
     connection: Connection<'a>,
-    shards: u32,
     table: TableId,
     table_name: &'a str,
     condition: Condition,
@@ -243,9 +242,8 @@ impl<'a> Writing<'a> {
     fn open(place: &'a KvPlace, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
         let table = table(of)?;
         let connection = Connection::open(place)?;
-        let shards = connection.client()?.shards();
         let condition = if if_absent { Condition::Absent } else { Condition::Always };
-        Ok(Self { connection, shards, table, table_name: &of.table, condition })
+        Ok(Self { connection, table, table_name: &of.table, condition })
     }
 
     /// Writes objects, and gives their new versions; none where the condition does not hold.
@@ -257,7 +255,7 @@ impl<'a> Writing<'a> {
                 Ok(PutRequest { name: named(self.table, key)?, value, condition: self.condition })
             })
             .collect::<Result<_, Failure>>()?;
-        let client = Client::new(&self.connection.endpoint, 0..self.shards);
+        let client = self.connection.client()?;
         let outcomes = self.connection.endpoint.block_on(client.multi_put(&puts));
         let about = self.connection.about(self.table_name);
         let version = |outcome: Result<u64, KvFailure<WriteError>>| match outcome {

@@ -46,7 +46,7 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
 fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Result<(), Failure> {
     let Replication { epoch, level, bytes, lease_left, writes, failures, replicas, trouble, .. } = found;
     report.line(format_args!(
-        "shard {shard}: {level} in epoch {epoch}, a log of {}, {writes} writes, {failures} replicas have failed, \
+        "shard {shard}: {level} in epoch {epoch}, a log of {}, {writes} writes, replicas failed {failures} times, \
          {} ms of the lease left",
         Size(*bytes as usize),
         lease_left.as_millis()

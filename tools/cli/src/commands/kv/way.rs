@@ -82,6 +82,8 @@ fn may_repeat<E>(failure: &SlotFailure<E>, repeat: Repeat) -> bool {
         // The same would come back.
         SlotFailure::Store(_) => false,
         SlotFailure::RequestTooLong { .. } | SlotFailure::NotPassedOn => true,
+        // The network's client asks again until a process is the primary.
+        SlotFailure::NotReplicated(why) if why.passes() => true,
         _ => repeat == Repeat::Always,
     }
 }
@@ -102,11 +104,13 @@ impl<'a> Connection<'a> {
         Ok(Self { endpoint, place, _node: node })
     }
 
-    /// A client of all shards.
+    /// A client of all shards. It waits for a new primary as long as the command looks for the store.
     pub fn client(&self) -> Result<Client<'_>, Failure> {
         let first = Client::new(&self.endpoint, [0]);
         let shards = first.statistics(0).wait().map_err(|failure| failure.explained(self.about("")))?.shards;
-        Ok(Client::new(&self.endpoint, 0..shards))
+        let mut client = Client::new(&self.endpoint, 0..shards);
+        client.be_patient(self.place.look_within());
+        Ok(client)
     }
 
     /// What failures of operations on a table are about.
