@@ -104,8 +104,9 @@ impl Receiving {
 #[derive(Default)]
 pub struct Sending {
     announcing: Announcing,
-    /// Whether the peer was told that the message of the oldest grant follows, which has not left yet.
-    pub is_promised: bool,
+    /// The tag of which the peer was told that a message follows, which has not left yet. Its grant is
+    /// answered, so that another one of the same tag may come meanwhile.
+    promised: Option<Tag>,
 }
 
 /// What is to be done next of the sending half.
@@ -129,7 +130,7 @@ impl Sending {
 
     /// What is to be done next, if anything. A notice counts as sent.
     pub fn next(&mut self, waiting: &VecDeque<WaitingSend>) -> Option<Due> {
-        if let Some(tag) = self.announcing.granted() {
+        if let Some(tag) = self.promised.or_else(|| self.announcing.granted()) {
             if let Some(place) = waiting.iter().position(|waiting| waiting.tag == tag) {
                 return Some(Due::Beyond(tag, place));
             }
@@ -143,11 +144,20 @@ impl Sending {
         tag.map(|tag| Due::Notice(Notice::Announce(tag)))
     }
 
-    /// The message of the oldest grant, at this place in the queue, has left.
-    pub fn has_passed(&mut self, place: usize) {
-        self.is_promised = false;
-        self.announcing.left(place);
+    /// The peer is told that the message of the oldest grant follows; says whether it was not told before.
+    pub fn promise(&mut self, tag: Tag) -> bool {
+        if self.promised.is_some() {
+            return false;
+        }
+        self.promised = Some(tag);
         self.announcing.answer(true);
+        true
+    }
+
+    /// The promised message, at this place in the queue, has left.
+    pub fn has_passed(&mut self, place: usize) {
+        self.promised = None;
+        self.announcing.left(place);
     }
 
     /// The oldest message that waited has left within the window.
@@ -162,8 +172,9 @@ impl Sending {
     }
 
     /// The tag of which the oldest message is promised to the peer, so that it cannot be taken back.
+    #[inline]
     pub fn promised(&self) -> Option<Tag> {
-        self.announcing.granted().filter(|_| self.is_promised)
+        self.promised
     }
 
     /// Whether the peer asks for the tags of what waits.
@@ -175,5 +186,39 @@ impl Sending {
     #[inline]
     pub fn is_any_announced(&self) -> bool {
         self.announcing.is_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_protocol::matching::Tag;
+
+    use super::*;
+    use crate::waiting::WaitingPayload;
+
+    #[test]
+    fn a_tag_may_be_granted_again_before_the_message_of_its_promise_has_left() {
+        let waiting = |number| WaitingSend {
+            send: crate::message::MessageId(number),
+            tag: Tag(1),
+            payload: WaitingPayload::Bytes(Vec::new()),
+            submitted: None,
+        };
+        let mut queue = VecDeque::from([waiting(1), waiting(2)]);
+        let mut sending = Sending::default();
+        sending.take(Notice::Ask).expect("it may ask");
+        assert!(matches!(sending.next(&queue), Some(Due::Notice(Notice::Announce(Tag(1))))));
+        sending.take(Notice::Grant(Tag(1))).expect("it is announced");
+        assert!(matches!(sending.next(&queue), Some(Due::Beyond(Tag(1), 0))));
+        assert!(sending.promise(Tag(1)));
+        // No room for the message: the peer, which has read the promise, grants the next one of the tag.
+        sending.take(Notice::Grant(Tag(1))).expect("the first grant is answered");
+        for _ in 0..2 {
+            assert!(matches!(sending.next(&queue), Some(Due::Beyond(Tag(1), 0))));
+            sending.promise(Tag(1));
+            queue.pop_front();
+            sending.has_passed(0);
+        }
+        assert!(matches!(sending.next(&queue), Some(Due::Notice(Notice::Drained))));
     }
 }

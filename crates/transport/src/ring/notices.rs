@@ -99,7 +99,7 @@ impl<D: LaneDriver> Session<D> {
         else {
             return false;
         };
-        if !core::mem::replace(&mut self.tx.messages.notices.is_promised, true) {
+        if self.tx.messages.notices.promise(tag) {
             let lines = self.lines_of(payload.len());
             self.tx.append_notice(Notice::Beyond { tag, lines });
         }

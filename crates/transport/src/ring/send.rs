@@ -451,7 +451,7 @@ impl<D: LaneDriver> Session<D> {
     /// Sends the tagged messages that wait, oldest first, until room or window end again. None may overtake
     /// the one that is promised.
     fn send_waiting(&mut self, shared: &mut Shared<D>, matcher: &mut Matcher) {
-        if self.stage != Stage::Up || self.tx.messages.notices.is_promised {
+        if self.stage != Stage::Up || self.tx.messages.notices.promised().is_some() {
             return;
         }
         while let Some(waiting) = self.tx.messages.waiting.pop_front() {

@@ -96,6 +96,7 @@ impl<L: Library> LibraryTransport<L> {
     fn send_beyond(&mut self, id: SessionId, link: &Link, tag: Tag, place: usize) {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let Some(waiting) = channel.tagged.sends.waiting.remove(place) else { return };
+        channel.tagged.sends.notices.promise(tag);
         channel.tagged.sends.notices.has_passed(place);
         let WaitingSend { send, tag: _, payload, submitted } = waiting;
         let lines = channel.tagged.lines_of(payload.len());

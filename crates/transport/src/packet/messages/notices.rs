@@ -123,6 +123,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     fn send_beyond(&mut self, session: SessionId, tag: Tag, place: usize) {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
         let Some(waiting) = channel.waiting.remove(place) else { return };
+        channel.sending.promise(tag);
         channel.sending.has_passed(place);
         let WaitingSend { send, payload, submitted, .. } = waiting;
         let (code, ..) = Notice::Beyond { tag, lines: 0 }.to_wire();
