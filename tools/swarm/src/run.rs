@@ -137,19 +137,27 @@ impl Life {
     fn begin(&self, node: &farcall::Node) -> Result<Node, EndpointError> {
         let (scenario, rank) = (&self.scenario, self.rank);
         self.endpoints.borrow_mut()[rank as usize].clear();
-        let endpoint = self.endpoint(node, scenario.transport)?;
+        let endpoint = self.endpoint(node, scenario.transport, &self.settings)?;
         let desk = Desk::new(Arc::clone(scenario), self.ledger.clone(), rank, endpoint.clock());
         let errands = if scenario.errands.is_empty() {
             None
         } else {
             let transport = Errands::transport(scenario.seed, scenario.transport);
-            Some(Runner::new(rank, transport, self.endpoint(node, transport)?, desk.clone()))
+            // The key of a scenario is for packets: nothing seals lanes, and with a key they are refused.
+            let mut settings = self.settings.clone();
+            settings.security.key_file = None;
+            Some(Runner::new(rank, transport, self.endpoint(node, transport, &settings)?, desk.clone()))
         };
         Ok(Node::new(rank, endpoint, desk, self.host.clone(), errands))
     }
 
-    fn endpoint(&self, node: &farcall::Node, kind: TransportKind) -> Result<Rc<Endpoint>, EndpointError> {
-        let endpoint = Rc::new(node.endpoint_with(kind, &self.settings)?);
+    fn endpoint(
+        &self,
+        node: &farcall::Node,
+        kind: TransportKind,
+        settings: &Settings,
+    ) -> Result<Rc<Endpoint>, EndpointError> {
+        let endpoint = Rc::new(node.endpoint_with(kind, settings)?);
         self.endpoints.borrow_mut()[self.rank as usize].push((kind, Rc::downgrade(&endpoint)));
         Ok(endpoint)
     }

@@ -49,6 +49,7 @@ impl Scenario {
         let tuning = Tuning::draw(seed, transport, true);
         let faults = Faults::draw(seed, hosts, over_at, tuning.peer_timeout);
         let tuning = Tuning::draw(seed, transport, faults.damage()).differ(seed, transport, hosts);
+        let tuning = tuning.seal(seed, transport, fabric.mtu_bytes);
         let operations = operations::draw(seed, hosts, over_at, &fabric, &tuning);
         let mail = Mail::draw(seed, hosts, over_at, &fabric, &tuning);
         let farewells = operations::draw_farewells(seed, hosts, over_at);

@@ -26,7 +26,20 @@ pub struct Tuning {
     pub resend_interval: Duration,
 }
 
+/// The shortest packets that leave room for a tag beside what a session needs.
+const SEALED_MTU_BYTES_MIN: usize = 272;
+
 impl Tuning {
+    /// Seals the packets of some scenarios, if they are long enough. By numbers of their own, so that seeds
+    /// mean what they meant before there were keys.
+    pub fn seal(mut self, seed: u64, transport: TransportKind, mtu_bytes: usize) -> Self {
+        let may_seal = transport != TransportKind::RING_SIM && mtu_bytes >= SEALED_MTU_BYTES_MIN;
+        if may_seal && Draw::new(seed, "keys").percent(10) {
+            self.assignments.push("security.key_file=/swarm.key".into());
+        }
+        self
+    }
+
     /// Settings for endpoints of this kind; `damage` is whether packets are altered on their way.
     pub fn draw(seed: u64, transport: TransportKind, damage: bool) -> Self {
         let mut draw = Draw::new(seed, "tuning");
