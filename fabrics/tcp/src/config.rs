@@ -17,8 +17,8 @@ pub struct TcpConfig {
     pub bind: SocketAddr,
     /// The longest payload, in bytes.
     pub payload_bytes_max: usize,
-    /// The silence after which a peer counts as dead. The kernel gives up a connection that acknowledges
-    /// nothing for as long, and what still waits when an end is done may take as long without progress.
+    /// The silence after which a peer counts as dead. What still waits when an end is done may take as long
+    /// without progress.
     pub peer_timeout: Duration,
     /// How long one who connected may take to introduce itself.
     pub introduction_timeout: Duration,

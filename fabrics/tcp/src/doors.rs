@@ -18,7 +18,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 impl Tcp {
     pub(crate) fn accept_all(&mut self) -> usize {
         for count in 0..ACCEPTS_PER_POLL {
-            match accept(&self.listener, self.config.peer_timeout) {
+            match accept(&self.listener) {
                 Ok(None) => return count,
                 Ok(Some((stream, peer))) => {
                     self.renew_keys();

@@ -121,7 +121,7 @@ impl Tcp {
     }
 
     pub(crate) fn open(&mut self, to: SocketAddr, address: &Address) -> io::Result<u32> {
-        let stream = dial(to, self.config.peer_timeout)?;
+        let stream = dial(to)?;
         self.renew_keys();
         let secure = self.secured.as_ref().map(|secured| secured.client(to)).transpose();
         let secure = secure.map_err(io::Error::other)?;

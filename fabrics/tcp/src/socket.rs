@@ -1,7 +1,6 @@
 //! Sockets: made once, with what each needs.
 
 use core::mem::MaybeUninit;
-use core::time::Duration;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -65,9 +64,9 @@ fn open_socket(to: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// A connection of which the kernel has promised nothing yet.
-pub fn dial(to: SocketAddr, peer_timeout: Duration) -> io::Result<Stream> {
+pub fn dial(to: SocketAddr) -> io::Result<Stream> {
     let file = open_socket(to)?;
-    prepare(&file, peer_timeout)?;
+    prepare(&file)?;
     match connect(&file, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(Stream { file }),
         Err(error) => Err(error.into()),
@@ -75,7 +74,7 @@ pub fn dial(to: SocketAddr, peer_timeout: Duration) -> io::Result<Stream> {
 }
 
 /// The next one who connected; `None` when there is none.
-pub fn accept(listener: &OwnedFd, peer_timeout: Duration) -> io::Result<Option<(Stream, SocketAddr)>> {
+pub fn accept(listener: &OwnedFd) -> io::Result<Option<(Stream, SocketAddr)>> {
     let file = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(file) => file,
         Err(Errno::AGAIN) => return Ok(None),
@@ -86,17 +85,16 @@ pub fn accept(listener: &OwnedFd, peer_timeout: Duration) -> io::Result<Option<(
     let Some(peer) = peer.and_then(|peer| SocketAddr::try_from(peer).ok()) else {
         return Err(Errno::CONNABORTED.into());
     };
-    prepare(&file, peer_timeout)?;
+    prepare(&file)?;
     Ok(Some((Stream { file }, peer)))
 }
 
-/// Options of every connection: nothing is delayed to be sent with more, and a peer whose machine answers no
-/// more is noticed within the limit of silence.
-fn prepare(file: &OwnedFd, peer_timeout: Duration) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(file, true)?;
-    let millis = u32::try_from(peer_timeout.as_millis()).unwrap_or(u32::MAX).max(1);
-    sockopt::set_tcp_user_timeout(file, millis)?;
-    Ok(())
+/// Options of every connection: nothing is delayed to be sent with more.
+///
+/// No `TCP_USER_TIMEOUT`: it ends a connection whose peer acknowledges and does not read, which is late and
+/// not dead. Silence is the session's to judge.
+fn prepare(file: &OwnedFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(file, true)?)
 }
 
 /// A connection's socket.
