@@ -97,7 +97,8 @@ fn a_stopped_peer_is_late_and_goes_on() {
         server.signal(Signal::STOP);
         server.wait_until_stopped();
         // More than the buffers of a kernel or a fabric hold: they stay full for all the time.
-        let ask = |_| cluster.endpoint.call(peer, ECHO, pattern(2, 250_000)).within(LONG).start().expect("room");
+        let ask =
+            |_| cluster.endpoint.call(peer, ECHO, pattern(2, 250_000)).within(LONG).start().expect("room");
         let asked: Vec<_> = (0..60).map(ask).collect();
         turn_for(&cluster.endpoint, Duration::from_secs(5));
         server.signal(Signal::CONT);

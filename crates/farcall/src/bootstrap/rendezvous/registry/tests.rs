@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use farcall_base::NO_RANK;
+
 use super::super::super::limits::{GONE_KEPT_PER_WATCH, LISTED_MAX};
 use super::super::super::messages::Listed;
+use super::super::super::secret::Secret;
 use super::*;
 
 /// What the process with an incarnation knows.
@@ -331,7 +334,7 @@ fn who_does_not_read_is_told_what_is_true_when_it_does() {
     assert_eq!(world.all_news(), news_again.map(|answer| (2, answer)));
     (1..=3).for_each(|member| world.leave(member, Leaving::Broken));
     assert_eq!((world.registry.bytes(), world.registry.names.gone_kept()), (0, 0));
-    assert!(world.registry.blocked.is_empty() && world.registry.behind.is_empty());
+    assert!(world.registry.news.is_empty());
 }
 
 #[test]

@@ -12,22 +12,27 @@
 //! All that a member makes the registry store is counted in bytes, for it and in total. To leave costs a
 //! member as much as what it left behind, whatever the others wait for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+mod member;
+mod news;
+mod rank;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use farcall_base::{Address, NO_RANK};
+use farcall_base::Address;
 
 use super::super::fields::Malformed;
 use super::super::limits::{
-    BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, MEMBERS_MAX, RANK_HELD,
-    STORED_OVERHEAD_BYTES, WAITS_MAX, WATCH_BYTES,
+    BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, MEMBERS_MAX, RANK_HELD, WAITS_MAX,
 };
 use super::super::messages::{Answer, Join, MISSING_NAMED_MAX, Place};
 use super::super::refusal::Refusal;
-use super::super::secret::Secret;
 use super::names::Names;
 use super::values::Values;
+pub(super) use member::Member;
+use member::{Lease, Wait, named_bytes, stored_bytes};
+use news::News;
+use rank::{Life, Rank};
 
 /// Names a connection. Numbers are not used again.
 pub(super) type LinkId = u64;
@@ -56,65 +61,9 @@ pub(super) struct Registry {
     barriers: BTreeMap<String, BTreeMap<u32, (LinkId, u64)>>,
     names: Names,
     values: Values,
-    /// The watches of which there is more to tell, and the one that was told last; after it come those of
-    /// others.
-    behind: BTreeSet<(LinkId, String)>,
-    told_last: (LinkId, String),
-    /// Those whose connections have no room.
-    blocked: BTreeMap<LinkId, BTreeSet<String>>,
+    news: News,
     /// Of all members together.
     bytes: usize,
-}
-
-/// One rank, whether or not a process holds it.
-#[derive(Default)]
-struct Rank {
-    holder: Option<LinkId>,
-    /// Without a holder: until when it is kept for the last one.
-    held_until: Option<Instant>,
-    /// Of the present holder, or of the last one.
-    identity: Option<Life>,
-    process: u32,
-    host: String,
-    /// Empty without a holder.
-    published: BTreeMap<String, Address>,
-    resolvers: BTreeMap<String, BTreeSet<(LinkId, u64)>>,
-    /// The last barriers that this incarnation was released from, should the news not have reached it.
-    released: VecDeque<u64>,
-}
-
-/// One life of a process, and what it shows when it comes back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Life {
-    incarnation: u64,
-    secret: Secret,
-}
-
-/// A process that has joined.
-pub(super) struct Member {
-    life: Life,
-    rank: Option<u32>,
-    waits: BTreeMap<u64, Wait>,
-    /// The names and keys that it registered.
-    pub(super) registered: BTreeSet<(String, String)>,
-    pub(super) machine: u64,
-    pub(super) host: String,
-    /// What it makes the registry store.
-    bytes: usize,
-    lease: Option<Lease>,
-}
-
-/// The time within which a member must be heard of.
-#[derive(Clone, Copy)]
-struct Lease {
-    length: Duration,
-    ends: Instant,
-}
-
-enum Wait {
-    Resolve { rank: u32, key: String },
-    Barrier { name: String },
-    Watch { name: String },
 }
 
 impl Registry {
@@ -129,9 +78,7 @@ impl Registry {
             barriers: BTreeMap::new(),
             names: Names::default(),
             values: Values::default(),
-            behind: BTreeSet::new(),
-            told_last: (0, String::new()),
-            blocked: BTreeMap::new(),
+            news: News::default(),
             bytes: 0,
         }
     }
@@ -358,35 +305,36 @@ impl Registry {
         key: String,
         address: Address,
     ) -> Result<(), Fault> {
-        let member = self.member(link)?;
         let place = (name, key);
-        let is_new = !member.registered.contains(&place);
-        if is_new && member.registered.len() >= KEYS_PER_RANK_MAX {
+        let registered = &self.member(link)?.registered;
+        if !registered.contains(&place) && registered.len() >= KEYS_PER_RANK_MAX {
             return Err(malformed("too many names"));
         }
-        let (name, key) = place;
-        let former =
-            self.names.address_of(link, &name, &key).map_or(0, |former| named_bytes(&name, &key, former));
-        self.count(link, named_bytes(&name, &key, &address), former)?;
+        let former = self.bytes_of_name(link, &place);
+        self.count(link, named_bytes(&place.0, &place.1, &address), former)?;
         let member = self.members.get_mut(&link).expect("it was there a moment ago");
-        member.registered.insert((name.clone(), key.clone()));
+        member.registered.insert(place.clone());
+        let (name, key) = place;
         self.names.register(link, member, name, key, address);
         Ok(())
     }
 
     /// An endpoint of a member listens under a name no more.
     pub(super) fn withdraw(&mut self, link: LinkId, name: String, key: String) -> Result<(), Fault> {
-        let member = self.member(link)?;
         let place = (name, key);
-        if !member.registered.remove(&place) {
+        if !self.member(link)?.registered.remove(&place) {
             return Ok(());
         }
-        let (name, key) = place;
-        let former =
-            self.names.address_of(link, &name, &key).map_or(0, |former| named_bytes(&name, &key, former));
+        let former = self.bytes_of_name(link, &place);
         self.count(link, 0, former)?;
-        self.names.withdraw(link, &name, &key);
+        self.names.withdraw(link, &place.0, &place.1);
         Ok(())
+    }
+
+    /// What a registered name of a member costs; 0 when it has not registered it.
+    fn bytes_of_name(&self, link: LinkId, (name, key): &(String, String)) -> usize {
+        let address = self.names.address_of(link, name, key);
+        address.map_or(0, |address| named_bytes(name, key, address))
     }
 
     /// A member wants to know who listens under a name: all who do now, and every change from now on.
@@ -396,40 +344,29 @@ impl Registry {
             self.end_wait(link, request);
             return Err(malformed("watches the same name twice"));
         }
-        self.behind.insert((link, name));
+        self.news.add(link, name);
         Ok(())
     }
 
     /// What one watch is to be told next, if any is. `room` says how many bytes a connection takes now; one
     /// that takes none is told when it does ([`Registry::has_room`]).
     pub(super) fn next_news(&mut self, room: impl Fn(LinkId) -> usize) -> Option<(LinkId, Vec<Answer>)> {
-        let (link, name) = self.next_behind()?;
+        let (link, name) = self.news.next().or_else(|| self.names.next_to_tell())?;
         let bytes_max = room(link);
         if bytes_max == 0 {
-            self.blocked.entry(link).or_default().insert(name);
+            self.news.block(link, name);
             return Some((link, Vec::new()));
         }
         let page = self.names.news(link, &name, bytes_max);
         if !page.is_last {
-            self.behind.insert((link, name));
+            self.news.add(link, name);
         }
         Some((link, page.answers))
     }
 
-    /// The watches take turns, so that one with much to be told holds no other up.
-    fn next_behind(&mut self) -> Option<(LinkId, String)> {
-        let after = (Bound::Excluded(&self.told_last), Bound::Unbounded);
-        let next = self.behind.range(after).next().or_else(|| self.behind.first());
-        let Some(next) = next.cloned() else { return self.names.next_to_tell() };
-        self.behind.remove(&next);
-        self.told_last.clone_from(&next);
-        Some(next)
-    }
-
     /// The connection takes news again.
     pub(super) fn has_room(&mut self, link: LinkId) {
-        let names = self.blocked.remove(&link).unwrap_or_default();
-        self.behind.extend(names.into_iter().map(|name| (link, name)));
+        self.news.has_room(link);
     }
 
     /// A member wants to set a register.
@@ -511,13 +448,7 @@ impl Registry {
             }
             Wait::Watch { name } => {
                 self.names.forget(link, name);
-                self.behind.remove(&(link, name.clone()));
-                if let Some(names) = self.blocked.get_mut(&link) {
-                    names.remove(name);
-                    if names.is_empty() {
-                        self.blocked.remove(&link);
-                    }
-                }
+                self.news.forget(link, name);
             }
         }
     }
@@ -530,56 +461,6 @@ pub(super) enum Leaving {
     Orderly,
     /// Its connection ended, for whatever reason: its rank is held for a while.
     Broken,
-}
-
-impl Rank {
-    fn incarnation(&self) -> u64 {
-        self.identity.map_or(0, |life| life.incarnation)
-    }
-
-    fn hold(&mut self, link: LinkId, life: Life, join: &Join) {
-        if self.identity != Some(life) {
-            self.released.clear();
-        }
-        self.holder = Some(link);
-        self.held_until = None;
-        self.identity = Some(life);
-        self.process = join.process;
-        self.host.clone_from(&join.host);
-    }
-}
-
-impl Member {
-    fn new(life: Life, rank: Option<u32>, machine: u64, host: String) -> Self {
-        let (waits, registered) = (BTreeMap::new(), BTreeSet::new());
-        Self { life, rank, waits, registered, machine, host, bytes: 0, lease: None }
-    }
-
-    pub(super) fn incarnation(&self) -> u64 {
-        self.life.incarnation
-    }
-
-    /// Its rank; [`NO_RANK`] without one.
-    pub(super) fn rank(&self) -> u32 {
-        self.rank.unwrap_or(NO_RANK)
-    }
-}
-
-impl Wait {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Resolve { key: text, .. } | Self::Barrier { name: text } => stored_bytes(&[text.len()]),
-            Self::Watch { name } => WATCH_BYTES + name.len(),
-        }
-    }
-}
-
-fn stored_bytes(lengths: &[usize]) -> usize {
-    STORED_OVERHEAD_BYTES + lengths.iter().sum::<usize>()
-}
-
-fn named_bytes(name: &str, key: &str, address: &Address) -> usize {
-    stored_bytes(&[name.len(), key.len(), address.as_bytes().len()])
 }
 
 fn malformed(what: &'static str) -> Fault {
