@@ -150,7 +150,7 @@ impl<'e> Client<'e> {
     }
 
     /// Drops a table with all that is in it on all shards; says whether one of them had it.
-    pub async fn drop_table(&self, name: &str) -> Result<bool, Failure<ReadError>> {
+    pub async fn drop_table(&self, name: &str) -> Result<bool, Failure<WriteError>> {
         let calls = (0..self.shards())
             .map(|shard| self.operation(shard, DROP_TABLE, name.into(), Repeat::Always, Ok))
             .collect();

@@ -268,6 +268,9 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Bytes that the record of a dropped table takes: its kind, the table, the version.
+    pub const DROP_BYTES: usize = 1 + 8 + 8;
+
     /// Bytes that a put takes.
     pub const fn put_bytes(key_bytes: usize, value_bytes: usize) -> usize {
         PUT_HEADER_BYTES + key_bytes + value_bytes

@@ -182,13 +182,16 @@ impl Durable {
         }
     }
 
-    /// A durable table was dropped.
-    pub fn drop_table(&mut self, store: &Store, name: &str, id: TableId) -> When {
+    /// Drops a durable table, and records it.
+    pub fn drop_table(&mut self, store: &mut Store, name: &str, id: TableId) -> Result<When, Code> {
+        self.admit(Record::DROP_BYTES, 0)?;
+        store.drop_table(name);
+        store.sweep();
         self.tables.retain(|table| table.id != id);
         self.journal.drop_table(name, (id.0, store.last_version()));
         self.live_bytes = self.tables.iter().map(|table| live_bytes_of(store, table.id)).sum();
         self.deleted_in = self.journal.gathering();
-        When::Flushed(self.deleted_in)
+        Ok(When::Flushed(self.deleted_in))
     }
 
     /// Writes an object of a durable table, and records it.
@@ -334,10 +337,13 @@ impl Durable {
     /// What an answer is refused with that waits for a group which will not be flushed; `None` while it may
     /// be.
     pub fn gone_wrong(&self) -> Option<Code> {
-        match &self.mirror {
-            Some(mirror) if self.failure().is_some() && mirror.deposed().is_some() => Some(Code::NotPrimary),
-            _ => self.failure().map(|_| Code::DiskFailed),
-        }
+        self.failure().map(|_| self.refusal_of_unflushed())
+    }
+
+    /// Its write may have happened all the same: a new primary may have taken the group over.
+    fn refusal_of_unflushed(&self) -> Code {
+        let is_deposed = self.mirror.as_ref().is_some_and(|mirror| mirror.deposed().is_some());
+        if is_deposed { Code::LevelNotReached } else { Code::DiskFailed }
     }
 
     /// The mirror of its disk.
@@ -434,11 +440,7 @@ impl Durable {
                 self.cleaner.flushed(&mut self.journal, group);
                 self.answers.flushed(group);
             }
-            Progress::Failed(_) => {
-                let is_deposed = self.mirror.as_ref().is_some_and(|mirror| mirror.deposed().is_some());
-                let code = if is_deposed { Code::LevelNotReached } else { Code::DiskFailed };
-                self.answers.refuse_all(code);
-            }
+            Progress::Failed(_) => self.answers.refuse_all(self.refusal_of_unflushed()),
             Progress::Read(blocks) => self.cleaner.read(blocks),
         }
     }

@@ -222,6 +222,9 @@ fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
     assert_eq!(released.answer, Held::Refused(Code::DiskFailed));
     let next = durable.put(&mut store, name(table, b"l"), value, Condition::Always);
     assert_eq!(next.expect_err("no more writes"), Code::DiskFailed);
+    let dropped = durable.drop_table(&mut store, "orders", table).map(drop);
+    assert_eq!(dropped, Err(Code::DiskFailed));
+    assert!(store.get(name(table, b"k")).expect("its table is there").is_some(), "it can still be read");
 }
 
 #[test]

@@ -190,8 +190,10 @@ impl Shard {
 
     pub(super) fn drop_durable(&mut self, name: &str, table: TableId, reply: impl Answer) {
         let Self { durable: Some(durable), store, .. } = self else { return };
-        let when = durable.drop_table(store, name, table);
-        self.answer_when(when, &[1], reply);
+        match durable.drop_table(store, name, table) {
+            Ok(when) => self.answer_when(when, &[1], reply),
+            Err(code) => self.refuse(reply, code),
+        }
     }
 
     fn answer_durable_write(&mut self, outcome: Result<(WriteResponse, When), Code>, reply: impl Answer) {

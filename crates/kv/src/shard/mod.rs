@@ -366,20 +366,13 @@ impl Shard {
 
     fn drop_named_table(&mut self, message: &[u8], reply: impl Answer) {
         let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
-        if TableId::of(name).is_err() {
-            return self.refuse(reply, Code::Malformed);
-        }
-        let table = TableId::of(name).ok().filter(|table| self.is_durable(*table));
-        if let (Some(_), Some(Err(code))) = (table, self.durable.as_ref().map(|durable| durable.may_answer()))
-        {
-            return self.refuse(reply, code);
+        let Ok(table) = TableId::of(name) else { return self.refuse(reply, Code::Malformed) };
+        if self.is_durable(table) {
+            return self.drop_durable(name, table, reply);
         }
         let was_there = self.store.drop_table(name);
         self.store.sweep();
-        match table {
-            Some(table) => self.drop_durable(name, table, reply),
-            None => reply.send(&[u8::from(was_there)]),
-        }
+        reply.send(&[u8::from(was_there)]);
     }
 
     #[cold]
