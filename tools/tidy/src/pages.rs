@@ -7,7 +7,7 @@ use crate::{File, Finding, Tree};
 pub const MAP: &str = "ARCHITECTURE.md";
 
 /// Traits whose implementations have a conformance suite, as the table of seams lists them.
-const SEAMS: [&str; 4] = ["Datagram", "LaneDriver", "Transport", "Library"];
+const SEAMS: [&str; 6] = ["Datagram", "LaneDriver", "Transport", "Library", "Names", "Disk"];
 
 /// Crates and top-level folders that the map does not name.
 pub fn unmapped(tree: &Tree) -> Vec<Finding> {
@@ -64,6 +64,11 @@ pub fn unlisted_seams(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(MAP, 1, format!("the table of seams has no row for `{seam}`")));
             continue;
         };
+        if let Some((again, _)) =
+            rows.iter().find(|(other, row)| *other > at && row.contains(&format!("`{seam}`")))
+        {
+            findings.push(Finding::new(MAP, again + 1, format!("a second row for `{seam}`: make it one")));
+        }
         let suite = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
         if quoted_paths(suite).next().is_none() {
             findings.push(Finding::new(MAP, at + 1, format!("`{seam}` has no conformance suite in its row")));

@@ -42,6 +42,8 @@ farcall_driver::declare_counters! {
         refused_key: "sessions" => "Refused because their opener has no cluster key, or another one",
         forged: "packets" => "Dropped: not sealed with the keys of their session, or without a code of the cluster",
         replayed: "packets" => "Dropped: came before, or too late to tell",
+        handshakes_resent: "packets" => "OPENs and confirmations sent again",
+        queue_full: "packets" => "Of sessions, that found the queue full and wait for a timer",
         retries_sent: "packets" => "Asked openers to prove their addresses",
         from_elsewhere: "packets" => "Dropped: not from where their session is",
         moved: "sessions" => "Went on at another address of the peer",
@@ -88,6 +90,8 @@ impl PacketCounters {
         self.refused_key.set(sessions.refused_key);
         self.forged.set(sessions.forged);
         self.replayed.set(sessions.replayed);
+        self.handshakes_resent.set(sessions.handshakes_resent);
+        self.queue_full.set(sessions.queue_full);
         self.retries_sent.set(sessions.retries_sent);
         self.from_elsewhere.set(sessions.from_elsewhere);
         self.moved.set(sessions.moved);
