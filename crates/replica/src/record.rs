@@ -12,6 +12,10 @@ use crate::message::LogId;
 /// What the first line of a record says.
 const TITLE: &str = "farcall-kv-shard 1";
 
+/// The number of a replica is the epoch that its primary has claimed and, in these lowest bits, the how many-th
+/// replica of that primary it is: with ten failures a second they last for thirteen years.
+const REPLICAS_BITS: u32 = 32;
+
 /// A replica, by its number and the address of its backup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -76,6 +80,12 @@ impl Record {
         let crc = crc32c::crc32c(text.as_bytes());
         writeln!(text, "crc {crc:08x}").expect("text takes any length");
         text.into_bytes()
+    }
+
+    /// Below the numbers of all replicas that a primary makes which has claimed this record, and not below
+    /// those of earlier ones: the numbers of a log's replicas rise.
+    pub fn first_replica(&self) -> u64 {
+        self.epoch << REPLICAS_BITS
     }
 
     /// Reads the text; `None` if it is damaged, or of another version.

@@ -212,7 +212,8 @@ impl Recovery {
         for place in self.record.replicas.clone() {
             let of_backup = self.record.replicas.iter().filter(|other| other.backup == place.backup);
             let retained = of_backup.map(|other| other.replica).collect();
-            let subject = Subject { log: self.record.log, replica: 0, epoch: self.record.epoch };
+            let replica = self.record.first_replica();
+            let subject = Subject { log: self.record.log, replica, epoch: self.record.epoch };
             let answer = reach.ask(&place.backup, &Request::Fence { retained }.encode(subject));
             let answer = answer.map(|answer| Held::decode_all(&answer));
             match answer {

@@ -238,7 +238,6 @@ fn mirror_of(plan: &PrimaryPlan, claimed: &Claimed, own: u64) -> MirrorOf {
     let Claimed { record, revision, set_at, .. } = claimed.clone();
     let clock = Clock::new();
     MirrorOf {
-        seed: record.incarnation,
         record,
         revision,
         set_at,

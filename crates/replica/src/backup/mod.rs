@@ -85,7 +85,7 @@ impl Backup {
         }
         match request {
             Request::Begin { flushed } => Handled::Now(self.begin(subject, flushed)),
-            Request::Fence { retained } => Handled::Now(self.fence(subject.log, &retained)),
+            Request::Fence { retained } => Handled::Now(self.fence(subject, &retained)),
             Request::Write { sequence, at, bytes, flush, data } => {
                 let work = |number| Work::write(number, (at, bytes), flush, data);
                 self.work(subject, Some(sequence), work)
@@ -126,11 +126,13 @@ impl Backup {
         Ok(Vec::new())
     }
 
-    fn fence(&mut self, log: LogId, retained: &[u64]) -> Answered {
+    /// Drops replicas that are neither retained nor later than the fence, which may arrive long after it was
+    /// sent.
+    fn fence(&mut self, Subject { log, replica: before, .. }: Subject, retained: &[u64]) -> Answered {
         let held = self.logs.entry(log).or_default();
         let shelf = &mut self.shelf;
         held.replicas.retain(|number, replica| {
-            let stays = retained.contains(number) || replica.is_working();
+            let stays = *number >= before || retained.contains(number) || replica.is_working();
             if !stays {
                 shelf.remove(log, *number);
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use farcall_disk::BLOCK_BYTES;
 
 use super::{Outgoing, ReplicaStage};
-use crate::message::{PIECE_BYTES_MAX, Request, Subject, without_zeros};
+use crate::message::{Held, PIECE_BYTES_MAX, Request, Subject, without_zeros};
 use crate::record::Place;
 
 /// What a message was for.
@@ -107,6 +107,13 @@ impl Member {
     /// Queues a question for a sum.
     pub fn sum(&mut self, subject: Subject, at: u64, bytes: u32) {
         self.queue(subject, Purpose::Sum { at }, &Request::Sum { at, bytes });
+    }
+
+    /// Whether its backup has it, by the answer to a fence; before it was begun none is expected to.
+    pub fn is_held(&self, held: &[u8]) -> bool {
+        let is_this = |held: &Held| held.replica == self.place.replica;
+        self.stage == ReplicaStage::Beginning
+            || Held::decode_all(held).is_some_and(|held| held.iter().any(is_this))
     }
 
     /// Whether nothing waits or is in flight.

@@ -55,9 +55,11 @@ impl RegistryJob {
     }
 }
 
-/// An attempt to set a record.
+/// What the registry is asked to agree to, until it is known whether it has.
 struct Proposal {
     record: Record,
+    /// When the first attempt to set it began, and when the last one did.
+    first_begun: Instant,
     begun: Instant,
     /// Whether it changes which replicas count.
     changes: bool,
@@ -67,6 +69,8 @@ struct Proposal {
 pub struct Agreement {
     pub record: Record,
     revision: u64,
+    /// Replicas of this primary have higher numbers, and those of earlier primaries lower ones.
+    first_replica: u64,
     /// Until then nobody else is the primary.
     pub lease_until: Instant,
     renew_at: Instant,
@@ -89,6 +93,7 @@ impl Agreement {
     pub fn new(record: Record, revision: u64, set_at: Instant) -> Self {
         let (lease_until, renew_at) = lease_from(set_at, &record);
         Self {
+            first_replica: record.first_replica(),
             record,
             revision,
             lease_until,
@@ -137,7 +142,7 @@ impl State {
         while self.members.len() < wanted {
             let Some(backup) = self.choose_backup() else { return };
             self.tokens += 1;
-            let replica = self.random.bits() | 1;
+            let replica = self.agreement.first_replica + self.tokens;
             let retained = self.agreement.replicas_at(&backup.at);
             let place = Place { backup: backup.at, replica };
             let mut member = Member::new(self.tokens, place, backup.domain);
@@ -199,20 +204,28 @@ impl State {
         None
     }
 
+    /// An attempt whose outcome is not known is made again as it was: it may have been done, and another one in
+    /// its place would hide that from the lease and from what backups are to retain.
     fn propose(&mut self, now: Instant, replicas: Option<Vec<Place>>) -> RegistryJob {
         let agreement = &mut self.agreement;
-        let mut record = agreement.record.clone();
-        record.beat += 1;
-        // What became of an earlier attempt is not known: as long as that is so this one counts as well.
-        let changes = replicas.is_some() || agreement.proposed.as_ref().is_some_and(|last| last.changes);
-        if let Some(replicas) = replicas {
-            record.epoch += 1;
-            record.own = self.own;
-            record.lease = self.lease;
-            record.replicas = replicas;
-        }
-        let value = record.encode();
-        agreement.proposed = Some(Proposal { record, begun: now, changes });
+        let fresh = || {
+            let mut record = agreement.record.clone();
+            record.beat += 1;
+            let changes = replicas.is_some();
+            if let Some(replicas) = replicas {
+                record.epoch += 1;
+                record.own = self.own;
+                record.lease = self.lease;
+                record.replicas = replicas;
+            }
+            Proposal { record, first_begun: now, begun: now, changes }
+        };
+        let proposal = match agreement.proposed.take() {
+            Some(last) => Proposal { begun: now, ..last },
+            None => fresh(),
+        };
+        let value = proposal.record.encode();
+        agreement.proposed = Some(proposal);
         agreement.is_asked = true;
         let key = Record::key(agreement.record.log.shard);
         RegistryJob::Set { key, expected: agreement.revision, value }
@@ -232,14 +245,14 @@ impl State {
 
     fn compared(&mut self, compared: Compared) {
         let Some(proposal) = self.agreement.proposed.take() else { return };
-        let (revision, record) = match compared {
-            Compared::Set(revision) => (revision, proposal.record),
+        let (revision, record, begun) = match compared {
+            Compared::Set(revision) => (revision, proposal.record, proposal.begun),
             Compared::Other(found) => {
                 let found = found.and_then(|found| Some((found.revision, Record::decode(&found.value)?)));
                 match found {
-                    // An attempt whose answer was lost.
-                    Some((revision, record)) if record.incarnation == self.record().incarnation => {
-                        (revision, record)
+                    // An attempt whose answer was lost, the first one for all that is known.
+                    Some((revision, record)) if record.incarnation == proposal.record.incarnation => {
+                        (revision, record, proposal.first_begun)
                     }
                     Some((_, record)) => {
                         let Record { primary, epoch, .. } = record;
@@ -250,7 +263,7 @@ impl State {
             }
         };
         let changed = record.epoch != self.agreement.record.epoch;
-        (self.agreement.lease_until, self.agreement.renew_at) = lease_from(proposal.begun, &record);
+        (self.agreement.lease_until, self.agreement.renew_at) = lease_from(begun, &record);
         self.agreement.record = record;
         self.agreement.revision = revision;
         self.agreement.has_own |= changed;

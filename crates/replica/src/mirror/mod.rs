@@ -49,8 +49,6 @@ pub struct MirrorOf {
     pub own: u64,
     /// What this process may be lost with: no replica goes there.
     pub domain: String,
-    /// Decides where replicas go, and gives them their numbers.
-    pub seed: u64,
     /// The time.
     pub clock: ClockOf,
 }

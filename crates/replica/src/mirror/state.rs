@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use farcall_base::Instant;
 use farcall_base::canary::{Rule, leaves_out};
-use farcall_base::{Instant, Random};
 use farcall_disk::{Blocks, Disk, DiskError, Done, Job};
 
 use super::member::{Member, Purpose};
@@ -48,7 +48,6 @@ enum Stage {
 
 pub struct State {
     pub(super) clock: ClockOf,
-    pub(super) random: Random,
     pub(super) domain: String,
     /// The number of the image here, 0 if it ends with the process.
     pub(super) own: u64,
@@ -79,12 +78,11 @@ pub struct State {
 
 impl State {
     pub fn new(of: MirrorOf, local: Box<dyn Disk>) -> Self {
-        let MirrorOf { record, revision, set_at, lease, own, domain, seed, clock } = of;
+        let MirrorOf { record, revision, set_at, lease, own, domain, clock } = of;
         Self {
             agreement: Agreement::new(record, revision, set_at),
             short_since: Some(clock()),
             clock,
-            random: Random::new(seed),
             domain,
             lease,
             own,
@@ -312,6 +310,10 @@ impl State {
             (Some(Purpose::Sum { at }), Ok(sum)) => {
                 let backup = member.place.backup.clone();
                 self.scrub_summed(&backup, at, sum);
+            }
+            // A backup that was started again answers, and has nothing.
+            (Some(Purpose::Tidy), Ok(held)) if !member.is_held(held) => {
+                self.failed(place, NoAnswer::Refused(Refusal::NoSuchReplica));
             }
             (Some(Purpose::Write | Purpose::Tidy) | None, Ok(_)) => {}
         }

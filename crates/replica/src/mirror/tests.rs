@@ -70,8 +70,7 @@ impl Cluster {
     fn mirror_of(&self, claimed: crate::takeover::Claimed) -> MirrorOf {
         let crate::takeover::Claimed { record, revision, set_at, .. } = claimed;
         let (own, domain) = (0, "primary".to_owned());
-        let seed = record.incarnation;
-        MirrorOf { record, revision, set_at, lease: LEASE, own, domain, seed, clock: self.clock() }
+        MirrorOf { record, revision, set_at, lease: LEASE, own, domain, clock: self.clock() }
     }
 
     /// Sends what a mirror has to say, and passes everything back, until nothing happens any more.
@@ -321,4 +320,104 @@ fn recorded_replicas_stay_until_others_are_recorded() {
     assert!(cluster.backups["backup:0"].has(second.log(), left.replica), "it is all that a third one has");
     cluster.registry.ended(2);
     assert_eq!(byte_at(&mut *recovered(&mut cluster, 3), 0), 1);
+}
+
+/// Has the registry do what is asked for, and loses its answer.
+fn lose_answer(cluster: &mut Cluster, mirror: &Mirror) {
+    let job = mirror.next_registry_job().expect("something is to be recorded");
+    assert!(matches!(job, RegistryJob::Set { .. }), "{job:?}");
+    job.carry_out(&mut cluster.registry);
+    let (place, reason) = ("memory".to_owned(), "its answer was lost".to_owned());
+    mirror.registry_answered(RegistryAnswer::Set(Err(crate::registry::RegistryError { place, reason })));
+}
+
+#[test]
+fn a_lease_counts_from_the_attempt_that_was_done_and_not_from_the_one_that_found_out() {
+    let mut cluster = Cluster::new(2);
+    let (mirror, _disk) = serving(&mut cluster, 1, 2);
+    cluster.pass(LEASE / 3);
+    lose_answer(&mut cluster, &mirror);
+    let clock = cluster.clock();
+    let (mut candidate, mut registry) = (Cluster::candidate(2, 2), cluster.registry.clone());
+    assert!(candidate.try_claim(&mut registry, &clock).expect("it answers").is_none(), "it is renewed");
+    cluster.pass(LEASE / 3);
+    let job = mirror.next_registry_job().expect("it asks again");
+    mirror.registry_answered(job.carry_out(&mut cluster.registry));
+    assert!(mirror.may_read(), "it knows by now that it was renewed");
+    cluster.pass(LEASE - LEASE / 3);
+    assert!(candidate.try_claim(&mut registry, &clock).expect("it answers").is_some(), "the lease is over");
+    assert!(!mirror.may_read(), "two processes may read");
+}
+
+/// A primary one of whose replicas is lost, until the one that takes its place is whole and not recorded yet;
+/// gives its backup too. Meanwhile every other message is handed to a function, which says whether it arrives.
+fn replacing(cluster: &mut Cluster) -> (Mirror, Box<dyn Disk>, String) {
+    let (mirror, disk) = serving(cluster, 1, 2);
+    let recorded = mirror.status().record.replicas;
+    let is_spare = |at: &&String| recorded.iter().all(|place| place.backup != **at);
+    let spare = cluster.backups.keys().find(is_spare).expect("there are three").clone();
+    cluster.backups.remove(&recorded[0].backup);
+    mirror.lost(&recorded[0].backup);
+    fill(cluster, &mirror);
+    (mirror, disk, spare)
+}
+
+/// Has backups answer until every replica is whole.
+fn fill(cluster: &mut Cluster, mirror: &Mirror) {
+    for _ in 0..1000 {
+        mirror.turn();
+        while let Some(Outgoing { backup, token, message }) = mirror.next_message() {
+            let answer = cluster.ask(&backup, &message);
+            mirror.answered(token, answer.as_deref().map_err(|why| *why));
+        }
+        let replicas = mirror.status().replicas;
+        if replicas.len() == 2 && replicas.iter().all(|replica| replica.stage == ReplicaStage::Whole) {
+            return;
+        }
+    }
+    panic!("it is never whole: {:?}", mirror.status());
+}
+
+fn recorded_at(cluster: &Cluster, backup: &str) -> Option<u64> {
+    let found = cluster.registry.clone().load(&Record::key(0)).expect("it answers").expect("it is there");
+    let record = Record::decode(&found.value).expect("a record");
+    record.replicas.iter().find(|place| place.backup == backup).map(|place| place.replica)
+}
+
+#[test]
+fn a_replica_that_may_be_recorded_stays_until_it_is_known_whether_it_is() {
+    let mut cluster = Cluster::new(3);
+    let (mirror, _disk, spare) = replacing(&mut cluster);
+    lose_answer(&mut cluster, &mirror);
+    let replica = recorded_at(&cluster, &spare).expect("it is recorded");
+    // The session to it ends, and it is reached again, before the registry says what it has done.
+    mirror.lost(&spare);
+    cluster.registry.set_silent(true);
+    for _ in 0..10 {
+        cluster.pass(LEASE);
+        cluster.settle(&mirror);
+    }
+    assert!(cluster.backups[&spare].has(mirror.log(), replica), "a successor may need it");
+}
+
+#[test]
+fn a_message_that_comes_late_drops_no_later_replica() {
+    let mut cluster = Cluster::new(3);
+    let (mirror, _disk, spare) = replacing(&mut cluster);
+    let job = mirror.next_registry_job().expect("the new one is to be recorded");
+    mirror.registry_answered(job.carry_out(&mut cluster.registry));
+    let late = core::iter::from_fn(|| mirror.next_message()).find(|message| message.backup == spare);
+    let late = late.expect("older replicas are to be dropped");
+    // Its time is over, and the same backup gets another replica before it arrives.
+    mirror.answered(late.token, Err(NoAnswer::Silent));
+    mirror.lost(&mirror.status().record.replicas[0].backup);
+    cluster.pass(LEASE / 2);
+    while let Some(RegistryJob::Backups) = mirror.next_registry_job() {
+        mirror.registry_answered(RegistryJob::Backups.carry_out(&mut cluster.registry));
+    }
+    fill(&mut cluster, &mirror);
+    let replicas = mirror.status().replicas;
+    let later = replicas.iter().find(|replica| replica.backup == spare).expect("it is used again");
+    cluster.ask(&spare, &late.message).expect("it is of the same epoch");
+    assert!(cluster.backups[&spare].has(mirror.log(), later.replica), "it is about to be recorded");
 }

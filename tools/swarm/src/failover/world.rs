@@ -12,7 +12,8 @@ use farcall_kv::durable::Level;
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 use farcall_replica::{
     Backup, BackupEntry, Candidate, Claim, ClockOf, FetchError, Handled, LogId, MemoryRegistry, Mirror,
-    MirrorOf, NoAnswer, Outgoing, Place, Reach, Record, Recovery, Refusal, Registry,
+    MirrorOf, NoAnswer, Outgoing, Place, Reach, Record, Recovery, Refusal, Registry, RegistryAnswer,
+    RegistryError, RegistryJob,
 };
 
 use super::book::Book;
@@ -59,8 +60,21 @@ const HEALING_STEPS: u64 = 60_000;
 
 /// A message to a backup, or its answer.
 enum InFlight {
-    To { primary: u64, message: Outgoing, due: u64 },
-    From { primary: u64, token: u64, answer: Result<Vec<u8>, NoAnswer> },
+    To {
+        primary: u64,
+        message: Outgoing,
+        due: u64,
+    },
+    From {
+        primary: u64,
+        token: u64,
+        answer: Result<Vec<u8>, NoAnswer>,
+    },
+    /// One whose time was over before it arrived: nobody waits for its answer any more.
+    Stray {
+        message: Outgoing,
+        due: u64,
+    },
 }
 
 /// A backup's process, if it is there, and what survives it.
@@ -83,6 +97,8 @@ pub struct World {
     candidate: Option<(u64, Candidate)>,
     is_recovering: bool,
     network: Vec<InFlight>,
+    /// What the registry may still do, though it has said that it did not answer.
+    late_jobs: Vec<RegistryJob>,
     /// Pairs of a primary and a backup that cannot reach each other.
     cut: BTreeSet<(u64, String)>,
     book: Book,
@@ -126,6 +142,7 @@ impl World {
             candidate: None,
             is_recovering: false,
             network: Vec::new(),
+            late_jobs: Vec::new(),
             cut: BTreeSet::new(),
             book: Book::default(),
             incarnations: 0,
@@ -166,7 +183,8 @@ impl World {
         }
         let place = self.random.index(self.network.len());
         let now = self.now.load(Ordering::Relaxed);
-        if matches!(self.network[place], InFlight::To { due, .. } if due > now) {
+        if matches!(self.network[place], InFlight::To { due, .. } | InFlight::Stray { due, .. } if due > now)
+        {
             return;
         }
         let is_lost = !self.is_healing && self.random.chance(0.01);
@@ -174,8 +192,19 @@ impl World {
             InFlight::To { primary, message, .. } if is_lost || self.is_cut(primary, &message.backup) => {
                 let (token, answer) = (message.token, Err(NoAnswer::Silent));
                 self.network.push(InFlight::From { primary, token, answer });
+                if self.random.chance(0.5) {
+                    let due =
+                        self.now.load(Ordering::Relaxed) + self.random.below(2 * LEASE.as_nanos() as u64);
+                    self.network.push(InFlight::Stray { message, due });
+                }
             }
             InFlight::To { primary, message, .. } => self.arrive(primary, &message),
+            InFlight::Stray { message, .. } => {
+                let node = self.node(&message.backup);
+                if let Some(backup) = &mut node.backup {
+                    backup.handle(&message.message);
+                }
+            }
             InFlight::From { primary, token, answer } => {
                 let answer = if is_lost { Err(NoAnswer::Silent) } else { answer };
                 let of = self.primaries.iter().find(|other| other.incarnation == primary);
@@ -190,9 +219,13 @@ impl World {
         self.cut.contains(&(primary, backup.to_owned()))
     }
 
+    fn node(&mut self, at: &str) -> &mut Node {
+        self.nodes.iter_mut().find(|node| node.at == at).expect("it was announced")
+    }
+
     fn arrive(&mut self, primary: u64, message: &Outgoing) {
         let token = message.token;
-        let node = self.nodes.iter_mut().find(|node| node.at == message.backup).expect("it was announced");
+        let node = self.node(&message.backup);
         let answer = match &mut node.backup {
             None => Err(NoAnswer::Silent),
             Some(backup) => match backup.handle(&message.message) {
@@ -259,13 +292,34 @@ impl World {
         }
     }
 
-    /// The registry does what one of the primaries has asked for.
+    /// The registry does what one of the primaries has asked for. Now and then its answer is lost, and what
+    /// was asked for is done, or is done later, or is not.
     fn answer_registry(&mut self) {
-        let Some(place) = self.any_primary() else { return };
-        if let Some(job) = self.primaries[place].asked.take() {
-            let answer = job.carry_out(&mut self.registry);
-            self.primaries[place].mirror.registry_answered(answer);
+        if !self.late_jobs.is_empty() && self.random.chance(0.05) {
+            let job = self.late_jobs.swap_remove(self.random.index(self.late_jobs.len()));
+            job.carry_out(&mut self.registry);
         }
+        let Some(place) = self.any_primary() else { return };
+        let Some(job) = self.primaries[place].asked.take() else { return };
+        let is_lost = !self.is_healing && self.random.chance(0.05);
+        let answer = if is_lost { self.lose(job) } else { job.carry_out(&mut self.registry) };
+        self.primaries[place].mirror.registry_answered(answer);
+    }
+
+    /// What is asked for is done, or will be, or not; nobody is told which.
+    fn lose(&mut self, job: RegistryJob) -> RegistryAnswer {
+        let (place, reason) = ("memory".to_owned(), "its answer was lost".to_owned());
+        let error = RegistryError { place, reason };
+        let answer = match &job {
+            RegistryJob::Backups => RegistryAnswer::Backups(Err(error)),
+            RegistryJob::Set { .. } => RegistryAnswer::Set(Err(error)),
+        };
+        match self.random.below(3) {
+            0 => _ = job.carry_out(&mut self.registry),
+            1 => self.late_jobs.push(job),
+            _ => {}
+        }
+        answer
     }
 
     fn any_primary(&mut self) -> Option<usize> {
@@ -344,7 +398,6 @@ impl World {
             lease: LEASE,
             own: 0,
             domain: "primaries".to_owned(),
-            seed: seed_of_stream(self.case.seed, 1000 + incarnation),
             clock: self.clock(),
         };
         let (mirror, disk) = Mirror::new(of, image);
