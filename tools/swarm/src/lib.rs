@@ -17,6 +17,7 @@ mod explore;
 mod fabric;
 mod failover;
 mod fault_kinds;
+pub mod history;
 mod ledger;
 mod mail;
 mod mail_book;
