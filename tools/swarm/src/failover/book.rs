@@ -67,11 +67,6 @@ impl Book {
             self.violations.push(format!("two primaries answered in epoch {epoch}"));
         }
     }
-
-    /// Keys of which something is known.
-    pub fn keys(&self) -> Vec<u8> {
-        self.objects.keys().copied().collect()
-    }
 }
 
 #[cfg(test)]
@@ -93,6 +88,5 @@ mod tests {
         book.answered(7, 1);
         book.answered(7, 2);
         assert!(book.violations[2].contains("in epoch 7"));
-        assert_eq!(book.keys(), [1]);
     }
 }

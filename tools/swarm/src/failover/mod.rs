@@ -2,13 +2,16 @@
 //! processes end, stand still and cannot reach each other.
 //!
 //! Everything that decides is what ships: shards with their logs, mirrors, backups, candidates, recoveries.
-//! The network, the disks, the registry and the time are simulated. Versions make the check short: an object
-//! is a register whose values are ordered by their versions, so that a history is linearizable if no
-//! operation shows an older version than one that ended before it began.
+//! The network, the disks, the registry and the time are simulated. What clients are told is checked twice:
+//! versions never go back, and an order explains the whole history ([`crate::history`]). Some clients add to
+//! numbers and ask again until they are answered, whoever the primary is: each addition happens once.
 
 mod book;
+mod clients;
+mod network;
 mod primary;
 mod shelf;
+mod takeover;
 mod world;
 
 pub use world::{FailoverCase, FailoverFindings};

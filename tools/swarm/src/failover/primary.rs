@@ -3,22 +3,34 @@
 use farcall::Service;
 use farcall_kv::durable::{Parked, Released};
 use farcall_kv::store::Condition;
-use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, WriteResponse, found};
+use farcall_kv::wire::{
+    ADD_CLIENT, Code, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, ONCE, OnceRequest,
+    PUT, PutRequest, WriteResponse, found,
+};
 use farcall_kv::{Answer, Name, Shard, TableId, Value};
 use farcall_replica::{Mirror, Place, Record, RegistryJob, ReplicaStatus};
 
-use super::book::Book;
+use super::clients::{Adder, Addition, Clients};
+use crate::history::{Asked, Told};
 
 /// The table of all operations.
 pub const TABLE: &str = "orders";
 
-/// An operation that waits.
+/// A request that waits.
 struct Waiting {
     number: u64,
-    key: u8,
-    floor: u64,
-    /// The value that is written; `None` for a read.
-    value: Option<u64>,
+    what: What,
+}
+
+/// What was asked for, by whom.
+#[derive(Clone, Copy)]
+enum What {
+    /// An object was asked for, or written with a value; its place in the history.
+    Object { key: u8, floor: u64, value: Option<u64>, place: usize },
+    /// A client wants an identity.
+    Identity { adder: usize },
+    /// A client adds.
+    Addition { adder: usize, sequence: u64 },
 }
 
 /// A process that is, or was, the primary.
@@ -54,40 +66,53 @@ impl Primary {
     }
 
     /// Asks for an object, or writes one.
-    pub fn ask(&mut self, book: &mut Book, key: u8, value: Option<u64>) {
-        self.numbers += 1;
-        let waiting = Waiting { number: self.numbers, key, floor: book.begin(key), value };
+    pub fn ask(&mut self, clients: &mut Clients, key: u8, value: Option<u64>) {
+        let asked = value.map_or(Asked::Get, |value| Asked::Put(value.to_string()));
+        let (floor, place) = (clients.book.begin(key), clients.begin(key, asked));
         let bytes = [key];
-        let name = Name::new(TableId::of(TABLE).expect("short"), &bytes).expect("a good key");
         let mut message = Vec::new();
         let service = match value {
             Some(value) => {
-                let contents = value.to_le_bytes();
-                let value = Value::new(&contents).expect("short");
-                PutRequest { name, value, condition: Condition::Always }.encode(&mut message);
+                let contents = value.to_string();
+                let value = Value::new(contents.as_bytes()).expect("short");
+                PutRequest { name: name(&bytes), value, condition: Condition::Always }.encode(&mut message);
                 PUT
             }
             None => {
-                GetRequest { name }.encode(&mut message);
+                GetRequest { name: name(&bytes) }.encode(&mut message);
                 GET
             }
         };
-        match self.send(service, &message) {
-            Taken::Answered(answer) => self.answered(book, &waiting, &answer),
-            Taken::Parked => self.waiting.push(waiting),
-            Taken::Nothing => {}
+        self.request(clients, What::Object { key, floor, value, place }, (service, &message));
+    }
+
+    /// Asks for what a client that adds needs next.
+    pub fn ask_for(&mut self, clients: &mut Clients, adder: usize) {
+        let Adder { identity, sequence, current, .. } = clients.adders[adder];
+        let Some(client) = identity else {
+            return self.request(clients, What::Identity { adder }, (ADD_CLIENT, &[]));
+        };
+        let Some(Addition { key, amount, .. }) = current else { return };
+        let (bytes, mut increment, mut message) = ([key], Vec::new(), Vec::new());
+        IncrementRequest { name: name(&bytes), amount }.encode(&mut increment);
+        let (first, service) = (sequence, INCREMENT);
+        OnceRequest { client, sequence, first, service, message: &increment }.encode(&mut message);
+        self.request(clients, What::Addition { adder, sequence }, (ONCE, &message));
+    }
+
+    fn request(&mut self, clients: &mut Clients, what: What, (service, message): (Service, &[u8])) {
+        self.numbers += 1;
+        let (mut taken, number) = (Taken::Parked, self.numbers);
+        self.shard.answer(service, message, Caller { taken: &mut taken, number });
+        match taken {
+            Taken::Answered(answer) => self.answered(clients, what, &answer),
+            Taken::Refused(code) => refused(clients, what, code),
+            Taken::Parked => self.waiting.push(Waiting { number, what }),
         }
     }
 
-    fn send(&mut self, service: Service, message: &[u8]) -> Taken {
-        let mut taken = Taken::Nothing;
-        let number = self.numbers;
-        self.shard.answer(service, message, Caller { taken: &mut taken, number });
-        taken
-    }
-
-    /// A turn of its log; answers that may be given are held against the book.
-    pub fn turn(&mut self, book: &mut Book) {
+    /// A turn of its log; answers that may be given are held against what clients know.
+    pub fn turn(&mut self, clients: &mut Clients) {
         self.shard.turn_log();
         while let Some(Released { to, answer }) = self.shard.release() {
             let Parked::Numbered(number) = to else { continue };
@@ -96,32 +121,55 @@ impl Primary {
             };
             let waiting = self.waiting.swap_remove(place);
             if let Ok(answer) = answer.answer() {
-                self.answered(book, &waiting, answer);
+                self.answered(clients, waiting.what, answer);
             }
         }
     }
 
-    fn answered(&mut self, book: &mut Book, waiting: &Waiting, answer: &[u8]) {
-        book.answered(self.mirror.status().record.epoch, self.incarnation);
+    fn answered(&mut self, clients: &mut Clients, what: What, answer: &[u8]) {
+        clients.book.answered(self.mirror.status().record.epoch, self.incarnation);
         self.done += 1;
-        match waiting.value {
-            Some(value) => {
+        match what {
+            What::Object { key, floor, value: Some(value), place } => {
                 if let Ok(WriteResponse { code: Code::Done, version, .. }) = WriteResponse::decode(answer) {
-                    book.wrote(waiting.key, waiting.floor, (version, value));
+                    clients.book.wrote(key, floor, (version, value));
+                    clients.told(place, Told::Done);
                 }
             }
-            None => {
-                let found = found(answer).ok().flatten().unwrap_or((0, &[0; 8]));
-                let value = found.1.try_into().map_or(u64::MAX, u64::from_le_bytes);
-                book.read(waiting.key, waiting.floor, (found.0, value));
+            What::Object { key, floor, value: None, place } => {
+                let found = found(answer).expect("an answer to a read");
+                let (version, text) = found.unwrap_or((0, b"0"));
+                let text = core::str::from_utf8(text).expect("what was written is text");
+                clients.book.read(key, floor, (version, text.parse().expect("it is a number")));
+                clients.told(place, if version == 0 { Told::Nothing } else { Told::Found(text.to_owned()) });
+            }
+            What::Identity { adder } => {
+                let number = answer.try_into().map(u64::from_le_bytes).expect("an identity");
+                clients.adders[adder].identity.get_or_insert(number);
+            }
+            What::Addition { adder, sequence } => {
+                let sum = IncrementResponse::decode(answer).expect("an answer to an increment").sum;
+                clients.added(adder, sequence, sum);
             }
         }
     }
 }
 
-/// What became of a request at once; nothing if it was refused.
+fn refused(clients: &mut Clients, what: What, code: Code) {
+    match what {
+        What::Object { place, .. } => clients.refused(place, code),
+        What::Addition { adder, .. } if code == Code::ClientForgotten => clients.forgotten(adder),
+        What::Addition { .. } | What::Identity { .. } => {}
+    }
+}
+
+fn name(key: &[u8]) -> Name<'_> {
+    Name::new(TableId::of(TABLE).expect("short"), key).expect("a good key")
+}
+
+/// What became of a request at once.
 enum Taken {
-    Nothing,
+    Refused(Code),
     Answered(Vec<u8>),
     Parked,
 }
@@ -142,7 +190,9 @@ impl Answer for Caller<'_> {
         self.send(&message);
     }
 
-    fn refuse(self, _: Code) {}
+    fn refuse(self, code: Code) {
+        *self.taken = Taken::Refused(code);
+    }
 
     fn park(self) -> Parked {
         *self.taken = Taken::Parked;

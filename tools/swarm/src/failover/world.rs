@@ -5,20 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use farcall_base::{Instant, Random, SipKey, seed_of_stream};
-use farcall_disk::{Disk, MemoryDisk};
-use farcall_kv::Shard;
-use farcall_kv::durable::Level;
-use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
+use farcall_base::{Instant, Random, seed_of_stream};
 use farcall_replica::{
-    Backup, BackupEntry, Candidate, Claim, ClockOf, FetchError, Handled, LogId, MemoryRegistry, Mirror,
-    MirrorOf, NoAnswer, Outgoing, Place, Reach, Record, Recovery, Refusal, Registry, RegistryAnswer,
-    RegistryError, RegistryJob,
+    Backup, BackupEntry, Candidate, ClockOf, MemoryRegistry, NoAnswer, Place, Record, Registry, RegistryJob,
 };
 
-use super::book::Book;
-use super::primary::{Primary, TABLE};
+use super::clients::{ADDED_KEYS, Clients, WRITTEN_KEYS};
+use super::network::InFlight;
+use super::primary::Primary;
 use super::shelf::SimulatedShelf;
+use crate::history::Operation;
 
 /// A history, as its numbers determine it.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +34,12 @@ pub struct FailoverCase {
 /// What became of a history.
 #[derive(Clone, Debug, Default)]
 pub struct FailoverFindings {
+    /// What clients asked for, and were told.
+    pub history: Vec<Operation>,
     /// What broke a rule.
     pub violations: Vec<String>,
+    /// Operations that were begun.
+    pub operations: u64,
     /// Operations that were answered as done.
     pub done: u64,
     /// Primaries that there were.
@@ -48,9 +48,13 @@ pub struct FailoverFindings {
     pub deposed: u64,
 }
 
-const LEASE: Duration = Duration::from_millis(200);
-const LOG_BYTES_MAX: u64 = 64 << 20;
-const KEYS: u64 = 4;
+pub const LEASE: Duration = Duration::from_millis(200);
+pub const LOG_BYTES_MAX: u64 = 64 << 20;
+
+/// Clients that add.
+const ADDERS: usize = 3;
+
+const TROUBLES: [u64; 4] = [1, 2, 4, 10];
 
 /// Turns of a mirror in a turn of its primary.
 const BLANK_TURNS: u32 = 32;
@@ -58,54 +62,37 @@ const BLANK_TURNS: u32 = 32;
 /// Steps in which everything must work again once it has healed.
 const HEALING_STEPS: u64 = 60_000;
 
-/// A message to a backup, or its answer.
-enum InFlight {
-    To {
-        primary: u64,
-        message: Outgoing,
-        due: u64,
-    },
-    From {
-        primary: u64,
-        token: u64,
-        answer: Result<Vec<u8>, NoAnswer>,
-    },
-    /// One whose time was over before it arrived: nobody waits for its answer any more.
-    Stray {
-        message: Outgoing,
-        due: u64,
-    },
-}
-
 /// A backup's process, if it is there, and what survives it.
-struct Node {
-    at: String,
-    backup: Option<Backup>,
-    shelf: SimulatedShelf,
+pub struct Node {
+    pub(super) at: String,
+    pub(super) backup: Option<Backup>,
+    pub(super) shelf: SimulatedShelf,
     /// Whose answers come when its disk has done its work.
-    promised: BTreeMap<u64, (u64, u64)>,
+    pub(super) promised: BTreeMap<u64, (u64, u64)>,
 }
 
 pub struct World {
-    case: FailoverCase,
-    random: Random,
-    now: Arc<AtomicU64>,
-    registry: MemoryRegistry,
-    nodes: Vec<Node>,
-    primaries: Vec<Primary>,
+    pub(super) case: FailoverCase,
+    pub(super) random: Random,
+    /// Of the steps in which something may go wrong, the tenths in which it does.
+    pub(super) troubles: u64,
+    pub(super) now: Arc<AtomicU64>,
+    pub(super) registry: MemoryRegistry,
+    pub(super) nodes: Vec<Node>,
+    pub(super) primaries: Vec<Primary>,
     /// The next one, which waits for the end of the last.
-    candidate: Option<(u64, Candidate)>,
-    is_recovering: bool,
-    network: Vec<InFlight>,
+    pub(super) candidate: Option<(u64, Candidate)>,
+    pub(super) is_recovering: bool,
+    pub(super) network: Vec<InFlight>,
     /// What the registry may still do, though it has said that it did not answer.
-    late_jobs: Vec<RegistryJob>,
+    pub(super) late_jobs: Vec<RegistryJob>,
     /// Pairs of a primary and a backup that cannot reach each other.
-    cut: BTreeSet<(u64, String)>,
-    book: Book,
-    incarnations: u64,
-    values: u64,
-    is_healing: bool,
-    findings: FailoverFindings,
+    pub(super) cut: BTreeSet<(u64, String)>,
+    pub(super) clients: Clients,
+    pub(super) incarnations: u64,
+    pub(super) values: u64,
+    pub(super) is_healing: bool,
+    pub(super) findings: FailoverFindings,
 }
 
 impl FailoverCase {
@@ -116,7 +103,10 @@ impl FailoverCase {
             world.step();
         }
         world.heal();
-        world.findings.violations = core::mem::take(&mut world.book.violations);
+        world.clients.judge();
+        world.findings.operations = world.clients.history.len() as u64;
+        world.findings.history = core::mem::take(&mut world.clients.history);
+        world.findings.violations = core::mem::take(&mut world.clients.book.violations);
         world.findings.done += world.primaries.iter().map(|primary| primary.done).sum::<u64>();
         world.findings
     }
@@ -125,6 +115,7 @@ impl FailoverCase {
 impl World {
     fn new(case: FailoverCase) -> Self {
         let registry = MemoryRegistry::default();
+        let mut random = Random::new(seed_of_stream(case.seed, 1));
         let node = |number: u32| {
             let at = format!("backup:{number}");
             registry.announce(BackupEntry { at: at.clone(), domain: at.clone(), has_disk: true });
@@ -135,7 +126,8 @@ impl World {
         Self {
             nodes: (0..case.backups).map(node).collect(),
             case,
-            random: Random::new(seed_of_stream(case.seed, 1)),
+            troubles: TROUBLES[random.index(TROUBLES.len())],
+            random,
             now: Arc::new(AtomicU64::new(1)),
             registry,
             primaries: Vec::new(),
@@ -144,7 +136,7 @@ impl World {
             network: Vec::new(),
             late_jobs: Vec::new(),
             cut: BTreeSet::new(),
-            book: Book::default(),
+            clients: Clients::new(ADDERS),
             incarnations: 0,
             values: 0,
             is_healing: false,
@@ -152,7 +144,7 @@ impl World {
         }
     }
 
-    fn clock(&self) -> ClockOf {
+    pub(super) fn clock(&self) -> ClockOf {
         let now = Arc::clone(&self.now);
         Box::new(move || Instant::from_nanos(now.load(Ordering::Relaxed)))
     }
@@ -162,7 +154,7 @@ impl World {
     }
 
     /// One thing happens.
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let time = Duration::from_micros(self.random.below(400));
         self.pass(time);
         match self.random.below(1000) {
@@ -172,71 +164,10 @@ impl World {
             850..950 => self.answer_registry(),
             950..990 => self.stand_for_primary(),
             _ if self.is_healing => {}
-            _ => self.trouble(),
+            // Some histories are calm, so that much is done in them, and others are not.
+            _ if self.random.below(10) < self.troubles => self.trouble(),
+            _ => {}
         }
-    }
-
-    /// A message arrives, any of them: others are overtaken.
-    fn deliver(&mut self) {
-        if self.network.is_empty() {
-            return;
-        }
-        let place = self.random.index(self.network.len());
-        let now = self.now.load(Ordering::Relaxed);
-        if matches!(self.network[place], InFlight::To { due, .. } | InFlight::Stray { due, .. } if due > now)
-        {
-            return;
-        }
-        let is_lost = !self.is_healing && self.random.chance(0.01);
-        match self.network.swap_remove(place) {
-            InFlight::To { primary, message, .. } if is_lost || self.is_cut(primary, &message.backup) => {
-                let (token, answer) = (message.token, Err(NoAnswer::Silent));
-                self.network.push(InFlight::From { primary, token, answer });
-                if self.random.chance(0.5) {
-                    let due =
-                        self.now.load(Ordering::Relaxed) + self.random.below(2 * LEASE.as_nanos() as u64);
-                    self.network.push(InFlight::Stray { message, due });
-                }
-            }
-            InFlight::To { primary, message, .. } => self.arrive(primary, &message),
-            InFlight::Stray { message, .. } => {
-                let node = self.node(&message.backup);
-                if let Some(backup) = &mut node.backup {
-                    backup.handle(&message.message);
-                }
-            }
-            InFlight::From { primary, token, answer } => {
-                let answer = if is_lost { Err(NoAnswer::Silent) } else { answer };
-                let of = self.primaries.iter().find(|other| other.incarnation == primary);
-                if let Some(of) = of {
-                    of.mirror.answered(token, answer.as_deref().map_err(|why| *why));
-                }
-            }
-        }
-    }
-
-    fn is_cut(&self, primary: u64, backup: &str) -> bool {
-        self.cut.contains(&(primary, backup.to_owned()))
-    }
-
-    fn node(&mut self, at: &str) -> &mut Node {
-        self.nodes.iter_mut().find(|node| node.at == at).expect("it was announced")
-    }
-
-    fn arrive(&mut self, primary: u64, message: &Outgoing) {
-        let token = message.token;
-        let node = self.node(&message.backup);
-        let answer = match &mut node.backup {
-            None => Err(NoAnswer::Silent),
-            Some(backup) => match backup.handle(&message.message) {
-                Handled::Now(answer) => answer.map_err(NoAnswer::Refused),
-                Handled::Later(number) => {
-                    node.promised.insert(number, (primary, token));
-                    return;
-                }
-            },
-        };
-        self.network.push(InFlight::From { primary, token, answer });
     }
 
     /// A process has a turn: a primary that does not stand still, or a backup.
@@ -257,7 +188,7 @@ impl World {
         if primary.is_paused {
             return;
         }
-        primary.turn(&mut self.book);
+        primary.turn(&mut self.clients);
         // Most of an image is blank: that is looked through without a message.
         for _ in 0..BLANK_TURNS {
             primary.mirror.turn();
@@ -292,37 +223,7 @@ impl World {
         }
     }
 
-    /// The registry does what one of the primaries has asked for. Now and then its answer is lost, and what
-    /// was asked for is done, or is done later, or is not.
-    fn answer_registry(&mut self) {
-        if !self.late_jobs.is_empty() && self.random.chance(0.05) {
-            let job = self.late_jobs.swap_remove(self.random.index(self.late_jobs.len()));
-            job.carry_out(&mut self.registry);
-        }
-        let Some(place) = self.any_primary() else { return };
-        let Some(job) = self.primaries[place].asked.take() else { return };
-        let is_lost = !self.is_healing && self.random.chance(0.05);
-        let answer = if is_lost { self.lose(job) } else { job.carry_out(&mut self.registry) };
-        self.primaries[place].mirror.registry_answered(answer);
-    }
-
-    /// What is asked for is done, or will be, or not; nobody is told which.
-    fn lose(&mut self, job: RegistryJob) -> RegistryAnswer {
-        let (place, reason) = ("memory".to_owned(), "its answer was lost".to_owned());
-        let error = RegistryError { place, reason };
-        let answer = match &job {
-            RegistryJob::Backups => RegistryAnswer::Backups(Err(error)),
-            RegistryJob::Set { .. } => RegistryAnswer::Set(Err(error)),
-        };
-        match self.random.below(3) {
-            0 => _ = job.carry_out(&mut self.registry),
-            1 => self.late_jobs.push(job),
-            _ => {}
-        }
-        answer
-    }
-
-    fn any_primary(&mut self) -> Option<usize> {
+    pub(super) fn any_primary(&mut self) -> Option<usize> {
         (!self.primaries.is_empty()).then(|| self.random.index(self.primaries.len()))
     }
 
@@ -332,83 +233,20 @@ impl World {
         if self.primaries[place].is_paused {
             return;
         }
-        let key = self.random.below(KEYS) as u8;
+        let primary = &mut self.primaries[place];
+        if self.random.chance(0.3) {
+            let adder = self.random.index(ADDERS);
+            let of = &self.clients.adders[adder];
+            if of.identity.is_some() && of.current.is_none() {
+                let key = (WRITTEN_KEYS + self.random.below(ADDED_KEYS)) as u8;
+                self.clients.next_addition(adder, key, 1 + self.random.below(9) as i64);
+            }
+            return primary.ask_for(&mut self.clients, adder);
+        }
+        let key = self.random.below(WRITTEN_KEYS + ADDED_KEYS) as u8;
         self.values += 1;
-        let value = self.random.chance(0.5).then_some(self.values);
-        self.primaries[place].ask(&mut self.book, key, value);
-    }
-
-    /// A candidate looks whether there is a primary, and becomes one if there is none.
-    fn stand_for_primary(&mut self) {
-        if self.is_recovering {
-            return;
-        }
-        let Some((incarnation, mut candidate)) = self.candidate.take() else {
-            self.incarnations += 1;
-            self.candidate = Some((self.incarnations, self.new_candidate(self.incarnations)));
-            return;
-        };
-        let clock = self.clock();
-        match candidate.try_claim(&mut self.registry.clone(), &clock) {
-            Ok(Some(claimed)) => {
-                self.is_recovering = true;
-                let begun = self.take_over(incarnation, claimed);
-                self.is_recovering = false;
-                match begun {
-                    Some(primary) => self.primaries.push(primary),
-                    None => self.registry.ended(incarnation),
-                }
-            }
-            // Somebody is, or the registry is silent.
-            Ok(None) | Err(_) => self.candidate = Some((incarnation, candidate)),
-        }
-    }
-
-    fn new_candidate(&self, incarnation: u64) -> Candidate {
-        Candidate::new(Claim {
-            log: LogId { store: 7, shard: 0 },
-            shards: 1,
-            primary: format!("primary:{incarnation}"),
-            incarnation,
-            lease: LEASE,
-            wanted: u32::from(self.case.replicas),
-            flushed: self.case.flushed,
-        })
-    }
-
-    /// Brings back what the last primary had; `None` if that cannot be now.
-    fn take_over(&mut self, incarnation: u64, claimed: farcall_replica::Claimed) -> Option<Primary> {
-        let record = claimed.record.clone();
-        let mut recovery = Recovery::new(record.clone());
-        let mut make = || Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
-        let image = if record.replicas.is_empty() {
-            make().ok()?
-        } else {
-            match recovery.fetch(&mut Candidacy { world: self, incarnation }, &mut make) {
-                Ok((_, disk)) => disk,
-                Err(FetchError::Replaced | FetchError::NoReplica(_) | FetchError::Here(_)) => return None,
-            }
-        };
-        let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("enough");
-        let mut shard = Shard::new(store, 0, 1);
-        let of = MirrorOf {
-            record,
-            revision: claimed.revision,
-            set_at: claimed.set_at,
-            lease: LEASE,
-            own: 0,
-            domain: "primaries".to_owned(),
-            clock: self.clock(),
-        };
-        let (mirror, disk) = Mirror::new(of, image);
-        if let Err(error) = shard.open_mirrored_log(disk, mirror.clone(), LOG_BYTES_MAX) {
-            self.book.violations.push(format!("a replica that counts cannot be opened: {error}"));
-            return None;
-        }
-        let level = Level::Replicated { replicas: self.case.replicas, flushed: self.case.flushed };
-        shard.create_table_at(TABLE, level).expect("one table");
-        self.findings.primaries += 1;
-        Some(Primary::new(incarnation, shard, mirror))
+        let is_write = u64::from(key) < WRITTEN_KEYS && self.random.chance(0.5);
+        primary.ask(&mut self.clients, key, is_write.then_some(self.values));
     }
 
     /// Something goes wrong, or is right again.
@@ -494,50 +332,12 @@ impl World {
             self.step();
             let is_ready = |primary: &Primary| primary.mirror.may_read() && primary.mirror.may_write();
             if let Some(place) = self.primaries.iter().position(is_ready) {
-                for key in self.book.keys() {
-                    self.primaries[place].ask(&mut self.book, key, None);
+                for key in 0..(WRITTEN_KEYS + ADDED_KEYS) as u8 {
+                    self.primaries[place].ask(&mut self.clients, key, None);
                 }
                 return;
             }
         }
-        self.book.violations.push("it never goes on after everything has healed".to_owned());
-    }
-}
-
-/// A candidate's way to the backups, while everything else goes on.
-struct Candidacy<'w> {
-    world: &'w mut World,
-    incarnation: u64,
-}
-
-impl Reach for Candidacy<'_> {
-    fn ask(&mut self, backup: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
-        let world = &mut *self.world;
-        for _ in 0..world.random.below(3) {
-            world.step();
-        }
-        let place = world.nodes.iter().position(|node| node.at == backup).ok_or(NoAnswer::Silent)?;
-        if world.is_cut(self.incarnation, backup) {
-            return Err(NoAnswer::Silent);
-        }
-        let node = &mut world.nodes[place];
-        let Some(process) = &mut node.backup else { return Err(NoAnswer::Silent) };
-        let number = match process.handle(message) {
-            Handled::Now(answer) => return answer.map_err(NoAnswer::Refused),
-            Handled::Later(number) => number,
-        };
-        for _ in 0..1000 {
-            match process.poll() {
-                Some((done, answer)) if done == number => return answer.map_err(NoAnswer::Refused),
-                Some((done, answer)) => {
-                    if let Some((primary, token)) = node.promised.remove(&done) {
-                        let answer = answer.map_err(NoAnswer::Refused);
-                        world.network.push(InFlight::From { primary, token, answer });
-                    }
-                }
-                None => {}
-            }
-        }
-        Err(NoAnswer::Refused(Refusal::DiskFailed))
+        self.clients.book.violations.push("it never goes on after everything has healed".to_owned());
     }
 }

@@ -1,0 +1,128 @@
+//! A process of a history becomes the primary, while everything else goes on.
+
+use farcall_base::SipKey;
+use farcall_disk::{Disk, MemoryDisk};
+use farcall_kv::Shard;
+use farcall_kv::durable::Level;
+use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
+use farcall_replica::{
+    Candidate, Claim, Claimed, FetchError, Handled, LogId, Mirror, MirrorOf, NoAnswer, Reach, Recovery,
+    Refusal,
+};
+
+use super::network::InFlight;
+use super::primary::{Primary, TABLE};
+use super::world::{LEASE, LOG_BYTES_MAX, World};
+
+impl World {
+    /// A candidate looks whether there is a primary, and becomes one if there is none.
+    pub(super) fn stand_for_primary(&mut self) {
+        if self.is_recovering {
+            return;
+        }
+        let Some((incarnation, mut candidate)) = self.candidate.take() else {
+            self.incarnations += 1;
+            self.candidate = Some((self.incarnations, self.new_candidate(self.incarnations)));
+            return;
+        };
+        let clock = self.clock();
+        match candidate.try_claim(&mut self.registry.clone(), &clock) {
+            Ok(Some(claimed)) => {
+                self.is_recovering = true;
+                let begun = self.take_over(incarnation, claimed);
+                self.is_recovering = false;
+                match begun {
+                    Some(primary) => self.primaries.push(primary),
+                    None => self.registry.ended(incarnation),
+                }
+            }
+            // Somebody is, or the registry is silent.
+            Ok(None) | Err(_) => self.candidate = Some((incarnation, candidate)),
+        }
+    }
+
+    fn new_candidate(&self, incarnation: u64) -> Candidate {
+        Candidate::new(Claim {
+            log: LogId { store: 7, shard: 0 },
+            shards: 1,
+            primary: format!("primary:{incarnation}"),
+            incarnation,
+            lease: LEASE,
+            wanted: u32::from(self.case.replicas),
+            flushed: self.case.flushed,
+        })
+    }
+
+    /// Brings back what the last primary had; `None` if that cannot be now.
+    fn take_over(&mut self, incarnation: u64, claimed: Claimed) -> Option<Primary> {
+        let record = claimed.record.clone();
+        let mut recovery = Recovery::new(record.clone());
+        let mut make = || Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
+        let image = if record.replicas.is_empty() {
+            make().ok()?
+        } else {
+            match recovery.fetch(&mut Candidacy { world: self, incarnation }, &mut make) {
+                Ok((_, disk)) => disk,
+                Err(FetchError::Replaced | FetchError::NoReplica(_) | FetchError::Here(_)) => return None,
+            }
+        };
+        let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("enough");
+        let mut shard = Shard::new(store, 0, 1);
+        let of = MirrorOf {
+            record,
+            revision: claimed.revision,
+            set_at: claimed.set_at,
+            lease: LEASE,
+            own: 0,
+            domain: "primaries".to_owned(),
+            clock: self.clock(),
+        };
+        let (mirror, disk) = Mirror::new(of, image);
+        if let Err(error) = shard.open_mirrored_log(disk, mirror.clone(), LOG_BYTES_MAX) {
+            self.clients.book.violations.push(format!("a replica that counts cannot be opened: {error}"));
+            return None;
+        }
+        let level = Level::Replicated { replicas: self.case.replicas, flushed: self.case.flushed };
+        shard.create_table_at(TABLE, level).expect("one table");
+        self.findings.primaries += 1;
+        Some(Primary::new(incarnation, shard, mirror))
+    }
+}
+
+/// A candidate's way to the backups, while everything else goes on.
+struct Candidacy<'w> {
+    world: &'w mut World,
+    incarnation: u64,
+}
+
+impl Reach for Candidacy<'_> {
+    fn ask(&mut self, backup: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
+        let world = &mut *self.world;
+        for _ in 0..world.random.below(3) {
+            world.step();
+        }
+        let place = world.nodes.iter().position(|node| node.at == backup).ok_or(NoAnswer::Silent)?;
+        if world.is_cut(self.incarnation, backup) {
+            return Err(NoAnswer::Silent);
+        }
+        let node = &mut world.nodes[place];
+        let Some(process) = &mut node.backup else { return Err(NoAnswer::Silent) };
+        let number = match process.handle(message) {
+            Handled::Now(answer) => return answer.map_err(NoAnswer::Refused),
+            Handled::Later(number) => number,
+        };
+        for _ in 0..1000 {
+            match process.poll() {
+                Some((done, answer)) if done == number => return answer.map_err(NoAnswer::Refused),
+                Some((done, answer)) => {
+                    if let Some((primary, token)) = node.promised.remove(&done) {
+                        let answer = answer.map_err(NoAnswer::Refused);
+                        world.network.push(InFlight::From { primary, token, answer });
+                    }
+                }
+                None => {}
+            }
+        }
+        Err(NoAnswer::Refused(Refusal::DiskFailed))
+    }
+}

@@ -1,0 +1,41 @@
+//! Histories of fail-over find what is there to be found: a protocol in which one rule is left out loses what
+//! was acknowledged, shows what is over, or does twice what must happen once.
+
+use farcall_base::canary::{Rule, leave_out};
+use farcall_swarm::FailoverCase;
+
+const CASE: FailoverCase = FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false };
+
+/// A rule that is left out, and what must be said of it.
+const CANARIES: [(Rule, &[&str]); 4] = [
+    (Rule::Fences, &["an acknowledged write is lost", "two primaries gave it", "no order explains"]),
+    (Rule::Leases, &["a read went back", "an acknowledged write is lost", "no order explains"]),
+    (Rule::RecordedReplicas, &["an acknowledged write is lost", "no order explains"]),
+    (Rule::Results, &["no order explains", "one addition was answered with"]),
+];
+
+/// Seeds within which a canary must be noticed.
+const SEEDS: u64 = 400;
+
+#[test]
+fn each_rule_of_replication_that_is_left_out_is_noticed_by_name() {
+    for (rule, words) in CANARIES {
+        let case = |seed| FailoverCase { seed, ..CASE };
+        leave_out(Some(rule));
+        let noticed = (1..=SEEDS).find_map(|seed| {
+            let violations = case(seed).judge().violations;
+            violations
+                .into_iter()
+                .find(|violation| words.iter().any(|words| violation.contains(words)))
+                .map(|violation| (seed, violation))
+        });
+        leave_out(None);
+        println!("{rule:?} left out: {noticed:?}");
+        let Some((seed, _)) = noticed else { panic!("{rule:?} left out is not noticed in {SEEDS} seeds") };
+        assert_eq!(
+            case(seed).judge().violations,
+            Vec::<String>::new(),
+            "without the canary nothing is wrong"
+        );
+    }
+}
