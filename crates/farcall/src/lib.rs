@@ -135,8 +135,9 @@ pub use farcall_transport::{
 };
 pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use names::{
-    Balance, Compared, Connection, Drained, ListenError, Listener, NamedCall, NamedCallError, NoServer,
-    TargetError, WatchError, WrittenDown, WrittenDownError,
+    Balance, Compared, Connection, Drained, ETCD_SCHEME, EtcdError, EtcdPlace, EtcdValue, EtcdValues,
+    ListenError, Listener, NamedCall, NamedCallError, NoServer, TargetError, WatchError, WrittenDown,
+    WrittenDownError,
 };
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{

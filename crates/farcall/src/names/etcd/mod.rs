@@ -17,9 +17,11 @@ mod registrar;
 pub(super) mod testing;
 #[cfg(test)]
 mod tests;
+mod values;
 mod watcher;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,7 @@ use serde_json::{Value, json};
 
 use self::gateway::{Gateway, base64, bytes_of, number_of};
 use self::registrar::Registrar;
+pub use self::values::{EtcdError, EtcdValue, EtcdValues};
 use super::{Compared, Names};
 use crate::bootstrap::{
     CompareError, HostPort, KEYS_PER_RANK_MAX, Listing, NAME_BYTES_MAX, NameWatch, PublishError,
@@ -45,20 +48,27 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// The members of an etcd, and below which prefix names are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EtcdPlace {
+pub struct EtcdPlace {
     members: Vec<HostPort>,
     prefix: String,
 }
 
 impl EtcdPlace {
     /// Reads `etcd://host:port,host:port…/prefix`; the prefix may be left out.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(ETCD_SCHEME)?;
         let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
         let prefix = if prefix.is_empty() { PREFIX_DEFAULT } else { prefix }.to_owned();
         let members = members.split(',').map(HostPort::parse).collect::<Option<_>>()?;
         Some(Self { members, prefix })
+    }
+}
+
+impl fmt::Display for EtcdPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members: Vec<String> = self.members.iter().map(ToString::to_string).collect();
+        write!(f, "{ETCD_SCHEME}{}/{}", members.join(","), self.prefix)
     }
 }
 
