@@ -6,12 +6,12 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use farcall_base::{Address, AddressError, Instant};
+use farcall_base::{Address, AddressError, Instant, NO_RANK};
 
 use super::balance::Chooser;
 use super::book::WatchError;
 use super::{Balance, NamedCall};
-use crate::bootstrap::{NameWatch, Server, machine_number};
+use crate::bootstrap::{NameWatch, Server, URL_SCHEME, machine_number};
 use crate::endpoint::{Endpoint, Peer};
 use crate::transports::{TransportKind, address_for};
 use farcall_transport::Service;
@@ -33,6 +33,8 @@ pub struct Connection<'e> {
     endpoint: &'e Endpoint,
     name: String,
     watch: NameWatch,
+    /// Its servers are of another registry: a rank that one has there is nobody's here.
+    is_elsewhere: bool,
     state: RefCell<State>,
 }
 
@@ -114,7 +116,8 @@ impl Endpoint {
             out_of_reach: None,
             chooser: Chooser::new(Balance::default(), directions.draw()),
         });
-        Ok(Connection { endpoint: self, name: target.to_owned(), watch, state })
+        let is_elsewhere = target.starts_with(URL_SCHEME);
+        Ok(Connection { endpoint: self, name: target.to_owned(), watch, is_elsewhere, state })
     }
 }
 
@@ -239,8 +242,12 @@ impl<'e> Connection<'e> {
         }
         state.seen = Some(version);
         let transport = self.endpoint.directions().kind;
+        let mut servers = listing.servers();
+        if self.is_elsewhere {
+            servers.iter_mut().for_each(|server| server.rank = NO_RANK);
+        }
         let (servers, others): (Vec<_>, Vec<_>) =
-            listing.servers().into_iter().partition(|server| reach_of(server, transport).is_none());
+            servers.into_iter().partition(|server| reach_of(server, transport).is_none());
         state.out_of_reach = others.iter().find_map(|server| reach_of(server, transport));
         let former = core::mem::take(&mut state.candidates).into_iter();
         let mut former: HashMap<Server, Candidate> =
