@@ -4,12 +4,13 @@
 //! a backup that was started again refuses what it refused before.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use farcall_disk::{Disk, FileDisk, MemoryDisk, OpenError};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::message::{LogId, Refusal};
 
@@ -39,6 +40,12 @@ pub enum ShelfError {
     /// End the other process, or give this one a folder of its own.
     #[error(transparent)]
     Disk(#[from] OpenError),
+    /// See there.
+    #[error("{path} is in use by another backup; give each a directory of its own", path = path.display())]
+    Shared {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Restore the file, or remove the log's files there: its primary then copies it again.
     #[error("{path} is damaged; remove it with the log's replicas beside it", path = path.display())]
     Damaged {
@@ -68,6 +75,8 @@ pub struct FolderShelf {
     folder: Option<PathBuf>,
     /// Logs of which something lies in the folder.
     flushed: BTreeMap<LogId, u64>,
+    /// Held as long as this backup uses the folder.
+    lock: Option<File>,
 }
 
 impl FolderShelf {
@@ -77,7 +86,18 @@ impl FolderShelf {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|reason| ShelfError::System { path: folder.to_owned(), reason })?;
         }
-        Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new() })
+        Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new(), lock: None })
+    }
+
+    /// Makes sure that no other backup uses the folder: what it holds would not know of the epochs here.
+    fn lock(&mut self, folder: &Path) -> Result<(), ShelfError> {
+        let path = folder.join("lock");
+        let opened = OpenOptions::new().create(true).append(true).open(&path);
+        let file = opened.map_err(|reason| ShelfError::System { path, reason })?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| ShelfError::Shared { path: folder.to_owned() })?;
+        self.lock = Some(file);
+        Ok(())
     }
 
     fn image(folder: &Path, LogId { store, shard }: LogId, replica: u64) -> PathBuf {
@@ -98,6 +118,7 @@ impl FolderShelf {
 impl Shelf for FolderShelf {
     fn stored(&mut self) -> Result<Vec<Stored>, ShelfError> {
         let Some(folder) = self.folder.clone() else { return Ok(Vec::new()) };
+        self.lock(&folder)?;
         let system = |reason| ShelfError::System { path: folder.clone(), reason };
         let mut found = Vec::new();
         for entry in fs::read_dir(&folder).map_err(system)? {
