@@ -75,7 +75,7 @@ fn serve(address: &HostPort, folder: &Path, level: Level) {
     let data = folder.join("primary");
     std::fs::create_dir_all(&data).expect("room");
     let plan = PrimaryPlan {
-        registry: folder.join("registry"),
+        registry: folder.join("registry").into(),
         data: level.is_flushed().then_some(data),
         at: "primary".to_owned(),
         of: (0, 1),

@@ -60,6 +60,18 @@ impl Folder {
         panic!("no free port for kv {command}");
     }
 
+    fn shard(&self, at: &str, (shard, shards): (u32, u32), level: &str) -> Server {
+        let tables = format!("orders:{level}");
+        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let (shard, shards) = (shard.to_string(), shards.to_string());
+        let of = ["--shard", &shard, "--shards", &shards, "--registry", &self.registry()];
+        farcall.args(["kv", "serve", "--at", at, "--tables", &tables, "--memory", "16M"]).args(of);
+        let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
+        let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
+        assert!(lines.any(|line| line.expect("text").contains(" serves ")), "shard {shard} serves");
+        server
+    }
+
     fn backup(&self, name: &str) -> (Server, String) {
         self.start("backup", &["--data", &self.of(name)], "backup at ")
     }
@@ -86,9 +98,7 @@ fn port_of_next() -> u32 {
 
 /// What a command of a store prints, and its status and sentence.
 fn kv(at: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = farcall(&[&["kv"], arguments, &["--at", at]].concat());
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    run(&[&["kv"], arguments, &["--at", at]].concat())
 }
 
 /// Writes an object, again until it is acknowledged.
@@ -157,6 +167,79 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         assert_eq!(found, expected, "{level}");
         put(&at, "c");
     }
+}
+
+#[test]
+fn every_shard_of_a_store_has_replicas() {
+    let folder = Folder::new("shards");
+    let (_first, _) = folder.backup("first");
+    let more = ["--tables", "orders:replicated=1", "--shards", "2", "--memory", "16M"];
+    let (_shard, at) = folder.start("serve", &more, "shard 0 of 2 serves");
+    let _other = folder.shard(&at, (1, 2), "replicated=1");
+    (0..8).for_each(|number| put(&at, &format!("k{number}")));
+    assert_eq!(keys(&at).len(), 8);
+    let (_, listing, _) = kv(&at, &["status"]);
+    assert_eq!(listing.lines().filter(|line| line.contains("is whole and counts")).count(), 2, "{listing}");
+}
+
+#[test]
+fn a_folder_is_of_one_store_and_of_one_process() {
+    let folder = Folder::new("folders");
+    let (_backup, _) = folder.backup("first");
+    let shared = ["backup", "--at", "127.0.0.1:1", "--registry", &folder.registry(), "--data"];
+    let (status, _, sentence) = run(&[&["kv"], &shared[..], &[&folder.of("first")]].concat());
+    assert!(status == Some(1) && sentence.contains("in use by another backup"), "{sentence}");
+
+    let (primary, at) = folder.primary("replicated=1,flushed", "data");
+    put(&at, "a");
+    drop(primary);
+    let (data, other) = (folder.of("data"), format!("file:{}", folder.of("other")));
+    let serve = ["kv", "serve", "--at", "127.0.0.1:1", "--data", &data];
+    let replicated = ["--tables", "orders:replicated=1,flushed", "--registry", &other];
+    for _ in 0..2 {
+        let (status, _, sentence) = run(&[&serve[..], &replicated].concat());
+        assert!(status == Some(1) && sentence.contains("that the registry at file:"), "{sentence}");
+    }
+    let (status, _, sentence) = run(&[&serve[..], &["--tables", "orders:flushed"]].concat());
+    assert!(status == Some(1) && sentence.contains("give --registry"), "{sentence}");
+    let (_primary, at) = folder.primary("replicated=1,flushed", "data");
+    assert_eq!(keys(&at), ["a"], "what others were refused is there");
+}
+
+#[test]
+fn a_primary_that_stood_still_ends_and_the_next_one_serves_at_its_address() {
+    let folder = Folder::new("still");
+    let (_backup, _) = folder.backup("first");
+    let (mut primary, at) = folder.primary("replicated=1", "none");
+    put(&at, "a");
+    let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let tables = ["--tables", "orders:replicated=1", "--memory", "16M", "--lease", "0.5"];
+    farcall.args(["kv", "serve", "--at", &at, "--registry", &folder.registry()]).args(tables);
+    let next = farcall.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut next = Server(next.expect("the program runs"));
+    let mut told = BufReader::new(next.0.stderr.take().expect("it is piped")).lines();
+    let mut tells = |words: &str| told.any(|line| line.expect("text").contains(words));
+    assert!(tells("waiting for its end"));
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &primary.0.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    };
+    signal("-STOP");
+    assert!(tells("another process has"), "it is the primary, and has no address yet");
+    signal("-CONT");
+    let ended = primary.0.wait().expect("it is a child");
+    assert_eq!(ended.code(), Some(1), "it was replaced, and says so");
+    let mut lines = BufReader::new(next.0.stdout.take().expect("it is piped")).lines();
+    assert!(lines.any(|line| line.expect("text").starts_with("shard 0 of 1 serves")));
+    put(&at, "b");
+    assert_eq!(keys(&at), ["a", "b"]);
+}
+
+/// What a command prints, and its status and sentence.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = farcall(arguments);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 fn remove(folder: &str) {

@@ -120,6 +120,11 @@ impl<'e> Daemon<'e> {
         self.replicator = Some(replicator);
     }
 
+    /// Why another process is the primary of its shard now; `None` while none is.
+    pub fn replaced(&self) -> Option<String> {
+        self.replicator.as_ref()?.mirror().deposed()
+    }
+
     /// Is a backup for other shards as well.
     pub fn back_up(&mut self, backups: Backups) {
         self.backups = Some(backups);

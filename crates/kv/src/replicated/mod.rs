@@ -4,14 +4,18 @@
 //! an endpoint, and its questions to the registry those of a thread.
 
 mod backups;
+mod images;
 mod primary;
+mod registry;
 mod replicator;
 
 use farcall::{CallError, Outcome};
 use farcall_replica::{NoAnswer, Refusal};
 
 pub use backups::Backups;
+pub use images::{images_in, log_without_replicas};
 pub use primary::{Primary, PrimaryError, PrimaryPlan, Waits};
+pub use registry::{NoRegistry, OpenRegistry, RegistryPlace};
 pub use replicator::Replicator;
 
 /// Where backups listen: under this name, or with a number behind it, at a rendezvous or registry of names.

@@ -3,18 +3,18 @@
 
 use core::time::Duration;
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use farcall::bootstrap::random_incarnation;
 use farcall::{Clock, Connection, Endpoint};
-use farcall_disk::{Disk, DiskError, FileDisk, MemoryDisk, OpenError};
+use farcall_disk::{Disk, DiskError, OpenError};
 use farcall_replica::{
-    Candidate, Claim, ClaimError, Claimed, FetchError, FileRegistry, Life, LogId, Mirror, MirrorOf, NoAnswer,
-    Place, Reach, Record, Recovery, Registry, RegistryError, RegistryWorker,
+    Candidate, Claim, ClaimError, Claimed, FetchError, Life, LogId, Mirror, MirrorOf, NoAnswer, Place, Reach,
+    Record, Recovery, Registry, RegistryError, RegistryWorker,
 };
 
-use super::{answer, target};
+use super::images::Images;
+use super::{OpenRegistry, RegistryPlace, answer, target};
 use crate::Shard;
 use crate::durable::{Level, LogError, Recovered};
 use crate::wire::BACKUP;
@@ -22,11 +22,14 @@ use crate::wire::BACKUP;
 /// How often the record of a primary that lives is looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
+/// How long a registry that does not answer is left alone.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
 /// What a process wants to be the primary of.
 #[derive(Clone, Debug)]
 pub struct PrimaryPlan {
-    /// The folder of the registry.
-    pub registry: PathBuf,
+    /// Where the registry is.
+    pub registry: RegistryPlace,
     /// The folder for the log; without one it is in memory.
     pub data: Option<PathBuf>,
     /// Where clients find this process.
@@ -50,6 +53,8 @@ pub enum Waits {
     Lease(String),
     /// A replica that can be read.
     Replica(String),
+    /// The registry, which does not answer.
+    Registry(String),
 }
 
 /// Why a process cannot become the primary.
@@ -69,6 +74,12 @@ pub enum PrimaryError {
         /// What the system says.
         reason: std::io::Error,
     },
+    /// Raise the limit of threads.
+    #[error("no thread can be started that asks the registry: {reason}")]
+    Thread {
+        /// What the system says.
+        reason: std::io::Error,
+    },
     /// See the reason.
     #[error(transparent)]
     Disk(#[from] OpenError),
@@ -78,6 +89,18 @@ pub enum PrimaryError {
     /// See the reason.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// Give the registry that the log is of, or another directory.
+    #[error(
+        "{path} is a log of this shard that the registry at {registry} does not know; give the registry that \
+         it was made with, or another --data, or keep what it has by `farcall kv backup --export`",
+        path = path.display()
+    )]
+    OtherStore {
+        /// The log.
+        path: PathBuf,
+        /// The registry.
+        registry: RegistryPlace,
+    },
     /// Give it a directory.
     #[error("a level with `flushed` takes a directory for the log: give --data DIR")]
     NoData,
@@ -90,8 +113,8 @@ pub struct Primary {
     pub mirror: Mirror,
     /// Asks the registry.
     pub registry: RegistryWorker,
-    /// Says that this process lives.
-    pub life: Life,
+    /// Says that this process lives, where the registry can tell.
+    pub life: Option<Life>,
     /// What the log had.
     pub recovered: Recovered,
     /// The replica that was read, if one was.
@@ -107,11 +130,12 @@ impl Primary {
         endpoint: &Endpoint,
         mut tell: impl FnMut(Waits),
     ) -> Result<Self, PrimaryError> {
-        let mut registry = FileRegistry::open(&plan.registry)?;
+        let mut registry = OpenRegistry::open(&plan.registry)?;
         let incarnation = random_incarnation();
         let life = registry.live(incarnation)?;
         let claimed = claim(plan, incarnation, &mut registry, &mut tell)?;
-        if let Some(before) = claimed.before {
+        // One whose first attempt was set although nobody said so comes after itself.
+        if let Some(before) = claimed.before.filter(|before| *before != incarnation) {
             registry.bury(before);
         }
         let record = claimed.record.clone();
@@ -119,7 +143,10 @@ impl Primary {
             return Err(PrimaryError::NoData);
         }
         let mut reach = OverEndpoint { endpoint, connections: HashMap::new(), within: plan.lease };
-        let images = Images { folder: plan.data.as_deref(), shard: plan.of.0 };
+        let images = Images { folder: plan.data.as_deref(), shard: plan.of.0, store: record.log.store };
+        if let Some(path) = images.of_others()? {
+            return Err(PrimaryError::OtherStore { path, registry: plan.registry.clone() });
+        }
         let mut recovery = Recovery::new(record.clone());
         let (mut own, mut disk, mut read_from) = first_image(&images, &record)?;
         loop {
@@ -140,8 +167,7 @@ impl Primary {
                 Ok(recovered) => {
                     images.remove_others(own);
                     let registry = RegistryWorker::start(Box::new(registry));
-                    let registry = registry
-                        .map_err(|reason| PrimaryError::Folder { path: plan.registry.clone(), reason })?;
+                    let registry = registry.map_err(|reason| PrimaryError::Thread { reason })?;
                     return Ok(Self { mirror, registry, life, recovered, read_from });
                 }
                 // Another replica may be whole.
@@ -159,11 +185,30 @@ impl Primary {
     }
 }
 
+/// What was told already.
+#[derive(Default)]
+struct Told {
+    lease: bool,
+    registry: bool,
+}
+
+impl Told {
+    fn once(&mut self, waits: Waits, tell: &mut impl FnMut(Waits)) {
+        let is_told = match waits {
+            Waits::Lease(_) => &mut self.lease,
+            Waits::Registry(_) | Waits::Replica(_) => &mut self.registry,
+        };
+        if !core::mem::replace(is_told, true) {
+            tell(waits);
+        }
+    }
+}
+
 /// Waits until nobody else is the primary.
 fn claim(
     plan: &PrimaryPlan,
     incarnation: u64,
-    registry: &mut dyn Registry,
+    registry: &mut OpenRegistry,
     tell: &mut impl FnMut(Waits),
 ) -> Result<Claimed, PrimaryError> {
     let (shard, shards) = plan.of;
@@ -177,16 +222,25 @@ fn claim(
         flushed: plan.level.is_flushed(),
     });
     let clock = Clock::new();
-    let mut is_told = false;
+    let mut told = Told::default();
     loop {
-        if let Some(claimed) = candidate.try_claim(registry, &|| clock.now())? {
-            return Ok(claimed);
+        match candidate.try_claim(registry, &|| clock.now()) {
+            Ok(Some(claimed)) => return Ok(claimed),
+            Ok(None) => {}
+            Err(ClaimError::Registry(error)) if registry.may_come_back() => {
+                told.once(Waits::Registry(error.to_string()), tell);
+                std::thread::sleep(ASK_AGAIN_AFTER);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
-        if !is_told {
-            is_told = true;
-            let found = registry.load(&Record::key(shard))?;
+        if !told.lease {
+            // One that does not answer is asked again in the next round.
+            let found = registry.load(&Record::key(shard)).ok().flatten();
             let found = found.and_then(|found| Record::decode(&found.value));
-            tell(Waits::Lease(found.map_or_else(String::new, |record| record.primary)));
+            if let Some(record) = found.filter(|record| record.incarnation != incarnation) {
+                told.once(Waits::Lease(record.primary), tell);
+            }
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);
     }
@@ -245,50 +299,6 @@ fn mirror_of(plan: &PrimaryPlan, claimed: &Claimed, own: u64) -> MirrorOf {
         own,
         domain: plan.domain.clone(),
         clock: Box::new(move || clock.now()),
-    }
-}
-
-/// The images of a shard's log in a folder, by their numbers; without a folder they are in memory.
-struct Images<'a> {
-    folder: Option<&'a Path>,
-    shard: u32,
-}
-
-impl Images<'_> {
-    fn path(&self, folder: &Path, number: u64) -> PathBuf {
-        folder.join(format!("shard-{}-{number:016x}.log", self.shard))
-    }
-
-    /// The image of this number, if it is here.
-    fn open(&self, number: u64) -> Result<Option<Box<dyn Disk>>, PrimaryError> {
-        let Some(path) = self.folder.map(|folder| self.path(folder, number)) else { return Ok(None) };
-        if !path.exists() {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(FileDisk::open(&path)?)))
-    }
-
-    /// An empty image with a number of its own.
-    fn create(&self) -> Result<(u64, Option<Box<dyn Disk>>), PrimaryError> {
-        let Some(folder) = self.folder else { return Ok((0, Some(Box::new(MemoryDisk::new())))) };
-        let number = random_incarnation() | 1;
-        Ok((number, Some(Box::new(FileDisk::open(&self.path(folder, number))?))))
-    }
-
-    /// Removes images of other numbers: nobody will ask for them any more.
-    fn remove_others(&self, number: u64) {
-        let Some(folder) = self.folder else { return };
-        let (own, prefix) = (self.path(folder, number), format!("shard-{}-", self.shard));
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let is_image = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.starts_with(&prefix) && name.ends_with(".log"));
-            if is_image && entry.path() != own {
-                // One that stays is of no harm.
-                let _ = fs::remove_file(entry.path());
-            }
-        }
     }
 }
 

@@ -83,8 +83,12 @@ pub enum NotReplicated {
     /// A write may have happened, or happen yet: read the object once there are enough backups.
     #[error("too few backups have confirmed the write within the lease; it may have happened, or happen yet")]
     LevelNotReached,
-    /// Nothing was changed. Ask again: another process is about to be the primary, or is already.
-    #[error("the process is not the primary of the shard; ask again")]
+    /// Nothing was changed. Ask again: another process is about to be the primary, or is already; or this one
+    /// is, and has not copied its log to backups yet.
+    #[error(
+        "the process is not the primary of the shard, or waits for backups that take its log; ask again, and \
+         see `farcall kv status`"
+    )]
     NotPrimary,
 }
 

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
 use farcall_kv::durable::Level;
+use farcall_kv::replicated::RegistryPlace;
 use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
@@ -149,8 +150,8 @@ pub struct KvServe {
     pub tables: Vec<TableList>,
     /// Where the primaries of shards and their replicas are recorded, for replicated tables. A second process
     /// with the same arguments waits until the first is gone, and takes over
-    #[arg(long, value_name = "file:DIR")]
-    pub registry: Option<RegistryArgument>,
+    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
+    pub registry: Option<RegistryPlace>,
     /// How long this process may answer without renewing that it is the primary, and how long a write waits
     /// for its replicas
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_seconds)]
@@ -203,8 +204,8 @@ pub struct KvBackup {
     #[arg(long, default_value = "127.0.0.1:7201", value_parser = host_port, value_name = "HOST:PORT")]
     pub at: HostPort,
     /// Where it says that it is there
-    #[arg(long, value_name = "file:DIR")]
-    pub registry: RegistryArgument,
+    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
+    pub registry: RegistryPlace,
     /// Directory for replicas that are flushed; without one it takes others only
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -229,30 +230,10 @@ pub struct KvBackup {
 #[derive(Debug, Args)]
 pub struct KvStatus {
     /// Also reads what the registry has recorded, where the store does not answer
-    #[arg(long, value_name = "file:DIR")]
-    pub registry: Option<RegistryArgument>,
+    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
+    pub registry: Option<RegistryPlace>,
     #[command(flatten)]
     pub place: KvPlace,
-}
-
-/// A registry of primaries and replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegistryArgument {
-    /// Its folder.
-    pub folder: PathBuf,
-}
-
-impl FromStr for RegistryArgument {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("file:") {
-            Some(folder) if !folder.is_empty() => Ok(Self { folder: folder.into() }),
-            _ => Err(format!(
-                "`{text}` is no registry; give file: and a directory, such as file:/var/lib/farcall"
-            )),
-        }
-    }
 }
 
 /// Tables that are named together.

@@ -2,11 +2,12 @@
 
 use farcall::Node;
 use farcall::bootstrap::{Bootstrap, Rendezvous};
-use farcall_kv::replicated::{BACKUP_NAME, Backups};
-use farcall_replica::{Backup, BackupEntry, FileRegistry, FolderShelf};
+use farcall_kv::replicated::{BACKUP_NAME, Backups, OpenRegistry};
+use farcall_replica::{Backup, BackupEntry, FolderShelf};
 use serde_json::json;
 
-use super::{LOOK_WITHIN, SCHEMA, access};
+use super::serve::cannot_listen;
+use super::{LOOK_WITHIN, RANKS, SCHEMA, access};
 use crate::arguments::kv::KvBackup;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -22,12 +23,10 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
     let shelf = FolderShelf::new(backup.data.as_deref()).map_err(Failure::run)?;
     let mut backups = Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?);
     let at = backup.at.to_string();
-    let rendezvous = Rendezvous::bind(at.as_str(), 1).map_err(|error| {
-        Failure::Run(format!(
-            "cannot listen at {at}: {error}; choose an address of this machine with a free port"
-        ))
-    })?;
-    let bootstrap = Bootstrap::join(&backup.at, 0, 1, LOOK_WITHIN).map_err(Failure::run)?;
+    // Every shard of a store comes with its number as its rank.
+    let rendezvous =
+        Rendezvous::bind(at.as_str(), RANKS).map_err(|error| cannot_listen("a backup", &error))?;
+    let bootstrap = Bootstrap::join(&backup.at, 0, RANKS, LOOK_WITHIN).map_err(Failure::run)?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(backup.transport.name()).map_err(Failure::run)?;
     let _listener = endpoint.listen(BACKUP_NAME).map_err(Failure::run)?;
@@ -36,9 +35,8 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
         domain: backup.domain.clone().unwrap_or_else(|| at.clone()),
         has_disk: backup.data.is_some(),
     };
-    let announced =
-        FileRegistry::open(&backup.registry.folder).and_then(|registry| registry.announce(&entry));
-    announced.map_err(Failure::run)?;
+    let registry = OpenRegistry::open(&backup.registry).map_err(Failure::run)?;
+    registry.announce(&entry).map_err(Failure::run)?;
     let (replicas, transport) = (backups.replicas(), backup.transport);
     report.line(format_args!("backup at {at} over {transport}, {replicas} replicas"))?;
     report.object(&json!({
@@ -49,7 +47,8 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
         "replicas": replicas,
         "domain": entry.domain,
     }))?;
-    let _rendezvous = rendezvous;
+    // An entry in etcd lasts as long as its registry.
+    let _kept = (rendezvous, registry);
     loop {
         endpoint.stay_awake(backups.is_working());
         endpoint.poll_requests_idle(|request, reply| backups.handle(&request, reply), |_, _| ());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use farcall_disk::FileDisk;
 use farcall_kv::Shard;
 use farcall_kv::durable::{LOG_BYTES_MIN, Level, Recovered};
+use farcall_kv::replicated::{images_in, log_without_replicas};
 use farcall_lab::units::Size;
 use serde_json::json;
 
@@ -80,7 +81,17 @@ pub fn log_bytes_max(serve: &KvServe) -> Result<u64, Failure> {
 fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
     let bytes_max = log_bytes_max(serve)?;
     make_folder(folder)?;
-    let path = folder.join(format!("shard-{}.log", serve.shard));
+    let shard_number = serve.shard as u32;
+    let images = images_in(folder, shard_number);
+    let images = images.map_err(|error| Failure::Run(format!("{}: {error}", folder.display())))?;
+    if let Some(image) = images.first() {
+        return Err(Failure::Run(format!(
+            "{} is the log of a replicated shard, and its registry says which copy of it counts: give --registry \
+             and a level such as replicated=1, or another --data",
+            image.display()
+        )));
+    }
+    let path = log_without_replicas(folder, shard_number);
     let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
     let is_direct = disk.is_direct();
     let recovered = shard

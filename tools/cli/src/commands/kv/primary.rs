@@ -1,15 +1,15 @@
 //! A shard whose tables are replicated: it becomes the primary before it serves.
 
-use std::path::Path;
-
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Endpoint, Listener, Node, TransportKind};
 use farcall_kv::Shard;
 use farcall_kv::daemon::Daemon;
 use farcall_kv::durable::Level;
-use farcall_kv::replicated::{BACKUP_NAME, Backups, Primary, PrimaryPlan, Replicator, Waits};
-use farcall_replica::{Backup, BackupEntry, FileRegistry, FolderShelf, Life};
+use farcall_kv::replicated::{
+    BACKUP_NAME, Backups, OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, Waits,
+};
+use farcall_replica::{Backup, BackupEntry, FolderShelf, Life};
 use serde_json::json;
 
 use super::{SCHEMA, data};
@@ -20,14 +20,14 @@ use crate::output::Report;
 /// A shard that is the primary, and does not serve yet.
 pub struct Replicated<'a> {
     serve: &'a KvServe,
-    registry: &'a Path,
+    registry: &'a RegistryPlace,
     primary: Primary,
 }
 
 /// What must stay as long as the shard serves.
 pub struct Attached {
-    _life: Life,
-    _listener: Option<Listener>,
+    _life: Option<Life>,
+    _backup: Option<(Listener, OpenRegistry)>,
 }
 
 /// Becomes the primary of a shard, if it has a registry, and creates its tables.
@@ -44,7 +44,7 @@ pub fn begin<'a>(
             return Ok(None);
         }
         return Err(Failure::Usage(format!(
-            "a table is to be {level}, which takes a registry of its replicas: give --registry file:DIR"
+            "a table is to be {level}, which takes a registry of its replicas: give --registry file:DIR or etcd://HOST:PORT"
         )));
     };
     if level.replicas() == 0 {
@@ -66,7 +66,7 @@ pub fn begin<'a>(
     }
     let at = serve.place.at.to_string();
     let plan = PrimaryPlan {
-        registry: registry.folder.clone(),
+        registry: registry.clone(),
         data: serve.data.clone().filter(|_| level.is_flushed()),
         domain: domain(serve),
         at,
@@ -83,11 +83,12 @@ pub fn begin<'a>(
     let tell = |waits: Waits| match waits {
         Waits::Lease(primary) => eprintln!("farcall: {primary} is the primary; waiting for its end"),
         Waits::Replica(why) => eprintln!("farcall: {why}; waiting for one of them"),
+        Waits::Registry(why) => eprintln!("farcall: {why}; waiting for it"),
     };
     let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
     data::create_tables(serve, shard)?;
     tell_recovered(serve, &primary, report)?;
-    Ok(Some(Replicated { serve, registry: &registry.folder, primary }))
+    Ok(Some(Replicated { serve, registry, primary }))
 }
 
 /// What the process may be lost with.
@@ -123,18 +124,19 @@ impl Replicated<'_> {
         let Self { serve, registry, primary } = self;
         let Primary { mirror, registry: worker, life, .. } = primary;
         daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease));
-        let mut listener = None;
+        let mut kept = None;
         if serve.backup {
             let name = format!("{BACKUP_NAME}.{}", serve.shard);
             let at = format!("{}/{name}", serve.place.at);
             let folder = serve.data.as_ref().map(|folder| folder.join("replicas"));
             let shelf = FolderShelf::new(folder.as_deref()).map_err(Failure::run)?;
             daemon.back_up(Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?));
-            listener = Some(endpoint.listen(&name).map_err(Failure::run)?);
+            let listener = endpoint.listen(&name).map_err(Failure::run)?;
             let entry = BackupEntry { at, domain: domain(serve), has_disk: folder.is_some() };
-            let announced = FileRegistry::open(registry).and_then(|registry| registry.announce(&entry));
-            announced.map_err(Failure::run)?;
+            let registry = OpenRegistry::open(registry).map_err(Failure::run)?;
+            registry.announce(&entry).map_err(Failure::run)?;
+            kept = Some((listener, registry));
         }
-        Ok(Attached { _life: life, _listener: listener })
+        Ok(Attached { _life: life, _backup: kept })
     }
 }

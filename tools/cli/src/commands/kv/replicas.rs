@@ -4,15 +4,16 @@ use core::time::Duration;
 use std::thread;
 
 use farcall_base::printable;
+use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_kv::wire::Replication;
 use farcall_lab::units::Size;
-use farcall_replica::{FileRegistry, Record, Registry, ReplicaStage, ReplicaStatus};
+use farcall_replica::{ClaimError, Record, Registry, ReplicaStage, ReplicaStatus};
 use serde_json::json;
 
 use super::SCHEMA;
 use super::refused::Failed;
 use super::way::Connection;
-use crate::arguments::kv::{KvStat, KvStatus, RegistryArgument};
+use crate::arguments::kv::{KvStat, KvStatus};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -90,11 +91,17 @@ fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Res
 }
 
 /// Says what the registry has recorded.
-fn tell_records(registry: &RegistryArgument, report: &mut Report) -> Result<(), Failure> {
-    let mut registry = FileRegistry::open(&registry.folder).map_err(Failure::run)?;
+fn tell_records(place: &RegistryPlace, report: &mut Report) -> Result<(), Failure> {
+    let mut registry = OpenRegistry::open(place).map_err(Failure::run)?;
     for shard in 0.. {
         let found = registry.load(&Record::key(shard)).map_err(Failure::run)?;
-        let Some(record) = found.and_then(|found| Record::decode(&found.value)) else { break };
+        let Some(found) = found else {
+            if shard == 0 {
+                report.line(format_args!("  nothing: {place} has no store"))?;
+            }
+            break;
+        };
+        let record = Record::decode(&found.value).ok_or_else(|| Failure::run(ClaimError::Damaged))?;
         let Record { epoch, primary, wanted, replicas, .. } = record;
         report.line(format_args!(
             "shard {shard}: the last primary was {}, in epoch {epoch}; {} replicas of {wanted} have every \

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
 use farcall::{HostAccess, Node, TransportKind, host_access};
@@ -15,7 +17,7 @@ use serde_json::json;
 
 use super::place::{join_as_shard, tell_transport, transport_of};
 use super::{RANKS, SCHEMA, access, data, primary, resp};
-use crate::arguments::kv::KvServe;
+use crate::arguments::kv::{KvPlace, KvServe};
 use crate::arguments::load_settings;
 use crate::failure::Failure;
 use crate::notify;
@@ -26,6 +28,13 @@ const MEET_WITHIN: Duration = Duration::from_millis(250);
 
 /// What a daemon takes beside its objects and their index: the program, rings, and slots of its clients.
 const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
+
+/// How many leases a process that became the primary waits for its address: less than it has before its
+/// replicas are recorded.
+const ADDRESS_LEASES: u32 = 8;
+
+/// The time between two attempts at an address that another process has.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Under this key each shard publishes how many shards the store has.
 const STORE_KEY: &str = "kv.store";
@@ -58,9 +67,8 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         None => data::open_tables(serve, &mut shard)?,
     };
     // Shard 0 is where everybody looks for the others.
-    let rendezvous =
-        || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(|error| cannot_serve(&error));
-    let _rendezvous = (serve.shard == 0).then(rendezvous).transpose()?;
+    let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
+    let _rendezvous = (serve.shard == 0).then(|| bind(place, patience)).transpose()?;
     let bootstrap = join_as_shard(place, serve.shard as u32)?;
     agree(serve, &bootstrap)?;
     let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -112,6 +120,12 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     notify::ready();
     loop {
         daemon.turn_idle();
+        if let Some(why) = daemon.replaced() {
+            return Err(Failure::Run(format!(
+                "this process is not the primary of shard {number} any more: {why}; start it again, and it \
+                 waits for its turn"
+            )));
+        }
     }
 }
 
@@ -151,11 +165,30 @@ fn agree(serve: &KvServe, bootstrap: &Bootstrap) -> Result<(), Failure> {
     directory.publish(STORE_KEY, own).map_err(Failure::run)
 }
 
-/// The sentence for a place at which no store can be served.
-fn cannot_serve(error: &RendezvousError) -> Failure {
+/// Listens where everybody looks for the store. The primary before may hold the address for a while, if it
+/// stands still: until it notices that it was replaced, and ends.
+fn bind(place: &KvPlace, patience: Duration) -> Result<Rendezvous, Failure> {
+    let (at, begun) = (place.at.to_string(), Instant::now());
+    let mut is_told = false;
+    loop {
+        match Rendezvous::bind(at.as_str(), RANKS) {
+            Ok(rendezvous) => return Ok(rendezvous),
+            Err(error) if begun.elapsed() >= patience => return Err(cannot_listen("a store", &error)),
+            Err(_) if !is_told => {
+                is_told = true;
+                eprintln!("farcall: another process has {at}; waiting until it ends");
+            }
+            Err(_) => {}
+        }
+        thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+/// The sentence for a place at which something cannot be served.
+pub fn cannot_listen(what: &str, error: &RendezvousError) -> Failure {
     match error {
         RendezvousError::Listen { address, reason } => Failure::Run(format!(
-            "cannot serve a store at {address}: {reason}; choose an address of this machine with a free port"
+            "cannot serve {what} at {address}: {reason}; choose an address of this machine with a free port"
         )),
         error => Failure::run(error),
     }
