@@ -50,6 +50,20 @@ pub enum Delivery {
     },
 }
 
+impl Delivery {
+    /// The same with its bytes elsewhere.
+    pub(super) fn map_payload(self, change: impl FnOnce(Received) -> Received) -> Self {
+        match self {
+            Self::Request { session, request, service, payload } => {
+                Self::Request { session, request, service, payload: change(payload) }
+            }
+            Self::Response { session, call, status, payload } => {
+                Self::Response { session, call, status, payload: change(payload) }
+            }
+        }
+    }
+}
+
 /// Where the bytes of a message are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {

@@ -51,7 +51,7 @@ use crate::session::{
     AddressUse, ConfigError, EndReason, Opened, PeerAddress, SessionConfig, SessionEvent, SessionId,
     Sessions, SessionsFull,
 };
-use crate::wire::{CallKey, Header, Malformed};
+use crate::wire::{CallKey, Header, Malformed, Opcode};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub(crate) use assembly::Assembly;
@@ -226,6 +226,9 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             }
         };
         if header.opcode.is_of_session() {
+            if header.opcode == Opcode::Part {
+                return self.handle_part(from, &header, packet, now);
+            }
             self.sessions.handle(from, host, &header, packet, now);
             self.follow_sessions();
             return None;
@@ -243,6 +246,31 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         let delivery = channel.handle(&header, packet, ready, policy, counters);
         self.budget.follow(channel);
         delivery
+    }
+
+    /// Takes in a part of a packet. When that is whole it is taken in as if it had come as one.
+    #[cold]
+    fn handle_part(
+        &mut self,
+        from: PeerAddress,
+        header: &Header,
+        part: &[u8],
+        now: Instant,
+    ) -> Option<Delivery> {
+        let whole = self.sessions.join(from, header, part, now)?;
+        let mut room = Vec::new();
+        let opened = self.sessions.open(from, &whole, &mut room, now)?;
+        let bytes = opened.bytes();
+        // Of messages alone: neither parts of parts nor packets that begin sessions.
+        if Header::parse(bytes).is_ok_and(|header| header.opcode.is_of_session()) {
+            self.counters.malformed += 1;
+            return None;
+        }
+        let in_place = |payload| match payload {
+            Received::InPlace(range) => Received::Assembled(bytes[range].to_vec()),
+            assembled => assembled,
+        };
+        self.handle_from(from, || None, opened, now).map(|delivery| delivery.map_payload(in_place))
     }
 
     /// Counts bytes that the transport stores of a peer's messages as held for it: see

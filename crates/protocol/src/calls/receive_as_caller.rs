@@ -125,7 +125,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         caller.upkeep.heard();
         let queued = caller.request.is_due();
         if self.flags.has(Flags::RESTART) && caller.request.length() > cut.whole_bytes_max {
-            caller.request.start(cut);
+            caller.request.restart(cut);
         } else {
             for (offset, length) in ranges.iter() {
                 caller.request.repeat(offset, length, priority, cut);

@@ -43,6 +43,8 @@ pub(super) struct Sending<B> {
     sent: u32,
     /// All bytes below may be sent.
     granted: u32,
+    /// Whether the peer knew nothing of it when all that needs no grant had been sent.
+    pub(super) is_restarted: bool,
     /// The priority of what the last grant permitted.
     pub(super) granted_priority: u8,
     /// The priority of what is sent once more.
@@ -64,6 +66,7 @@ impl<B> Default for Sending<B> {
             length: 0,
             sent: 0,
             granted: 0,
+            is_restarted: false,
             granted_priority: 0,
             repeat_priority: 0,
             age: 0,
@@ -82,6 +85,7 @@ impl<B: AsRef<[u8]>> Sending<B> {
         self.whole_sent = false;
         self.sent = 0;
         self.granted = 0;
+        self.is_restarted = false;
         match payload {
             Payload::Slice(bytes) => {
                 self.buffer.clear();
@@ -130,12 +134,18 @@ impl<B: AsRef<[u8]>> Sending<B> {
         self.length
     }
 
-    /// Allows the bytes of a long message that need no grant, or all of them again from the start.
+    /// Allows the bytes of a long message that need no grant.
     pub(super) fn start(&mut self, cut: &Cut) {
         debug_assert!(self.length > cut.whole_bytes_max, "a message of one packet has no pieces");
         self.again.clear();
         self.sent = 0;
         self.granted = cut.unscheduled_bytes.min(self.length);
+    }
+
+    /// The peer knows nothing of it: once more from the start.
+    pub(super) fn restart(&mut self, cut: &Cut) {
+        self.start(cut);
+        self.is_restarted = true;
     }
 
     /// Allows bytes of a long message up to `offset`. False when no correct peer grants that.

@@ -37,6 +37,8 @@ struct Planned {
     seal: Seal,
     /// The message that the payload is a part of: offset and length.
     payload: Option<(SlotRef, u32, u32)>,
+    /// Whether it was sent before.
+    repeated: bool,
 }
 
 impl Planned {
@@ -61,17 +63,35 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         };
         let (to, priority) = (planned.to, planned.priority);
         let session = planned.payload.map(|(slot, ..)| slot.session);
-        if let Seal::Message { session: index, checksum } = planned.seal {
-            if sessions.has_keys() {
-                let has_keys = sessions.seal(index, [head.as_bytes(), payload], sealed);
-                debug_assert!(has_keys, "a session that is up has keys");
-                return has_keys.then_some(Transmit { to, priority, head: sealed, payload: &[], session });
+        let Seal::Message { session: index, checksum } = planned.seal else {
+            return Some(Transmit {
+                to,
+                priority,
+                head: head.as_bytes(),
+                payload: sessions.payload(),
+                session,
+            });
+        };
+        let is_sealed = sessions.has_keys();
+        if is_sealed {
+            let has_keys = sessions.seal(index, [head.as_bytes(), payload], sealed);
+            debug_assert!(has_keys, "a session that is up has keys");
+            if !has_keys {
+                return None;
             }
-            if checksum {
-                head.seal(payload);
+        } else if checksum {
+            head.seal(payload);
+        }
+        if planned.repeated || sessions.has_short_paths() {
+            let packet = if is_sealed { [&sealed[..], &[]] } else { [head.as_bytes(), payload] };
+            if sessions.fit_to_path(index, packet, planned.repeated, now) {
+                let to = sessions.poll_transmit(head)?;
+                let (head, payload) = (head.as_bytes(), sessions.payload());
+                return Some(Transmit { to, priority, head, payload, session: None });
             }
         }
-        Some(Transmit { to, priority, head: head.as_bytes(), payload, session })
+        let (head, payload) = if is_sealed { (&sealed[..], &[][..]) } else { (head.as_bytes(), payload) };
+        Some(Transmit { to, priority, head, payload, session })
     }
 
     /// Whether [`Calls::poll_transmit`] may have something.
@@ -86,7 +106,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if self.sessions.wants_transmit()
             && let Some(to) = self.sessions.poll_transmit(head)
         {
-            return Some(Planned { to, priority: PRIORITY_CONTROL, seal: Seal::Done, payload: None });
+            let (priority, seal) = (PRIORITY_CONTROL, Seal::Done);
+            return Some(Planned { to, priority, seal, payload: None, repeated: false });
         }
         if self.policy.is_schedule_due() {
             let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
@@ -208,7 +229,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             put_whole(head, flags.with_argument(argument), route.remote, key, message.tag);
             let length = message.length();
             let priority = P::unscheduled_priority(&channel.peer, length);
-            return Some(channel.planned(priority, Some((slot, 0, length))));
+            return Some(Planned { repeated, ..channel.planned(priority, Some((slot, 0, length))) });
         }
         None
     }
@@ -293,7 +314,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     #[inline]
     fn planned(&self, priority: u8, payload: Option<(SlotRef, u32, u32)>) -> Planned {
         let seal = Seal::Message { session: self.id.index() as u16, checksum: self.route.checksum };
-        Planned { to: self.route.to, priority, seal, payload }
+        Planned { to: self.route.to, priority, seal, payload, repeated: false }
     }
 
     #[inline]
@@ -338,6 +359,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let flags = route.flags(slot.side).with(Flags::RETRANSMISSION.when(piece.repeated));
         let (flags, place) = (flags.with_argument(argument), (message.length(), piece.offset));
         put_fragment(head, flags, route.remote, key, message.tag, place);
-        Some(self.planned(priority, Some((slot, piece.offset, piece.length))))
+        let repeated = piece.repeated || message.is_restarted;
+        let planned = self.planned(priority, Some((slot, piece.offset, piece.length)));
+        Some(Planned { repeated, ..planned })
     }
 }

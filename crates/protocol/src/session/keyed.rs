@@ -77,9 +77,11 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Whether a packet is sealed with the keys of its session, as all are but those without a session.
+/// Whether a packet is sealed with the keys of its session, as all are but those without a session, and parts:
+/// they are of packets that are.
 fn is_sealed(opcode: Opcode) -> bool {
-    !matches!(opcode, Opcode::Open | Opcode::Accept | Opcode::Refuse | Opcode::Retry | Opcode::Reset)
+    use Opcode::{Accept, Open, Part, Refuse, Reset, Retry};
+    !matches!(opcode, Open | Accept | Refuse | Retry | Reset | Part)
 }
 
 impl Sessions {

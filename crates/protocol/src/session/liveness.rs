@@ -48,7 +48,8 @@ impl Sessions {
     /// When [`Sessions::handle_timeout`] must run next.
     #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
-        (self.sweep_at != Instant::NEVER).then_some(self.sweep_at)
+        let next = self.sweep_at.min(self.search_at);
+        (next != Instant::NEVER).then_some(next)
     }
 
     /// Whether [`Sessions::handle_timeout`] has something to do.
@@ -62,6 +63,9 @@ impl Sessions {
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.is_due(now) {
             self.sweep(now);
+        }
+        if now >= self.search_at {
+            self.sweep_searches(now);
         }
     }
 

@@ -35,7 +35,9 @@ mod hosts;
 mod keyed;
 mod life;
 mod liveness;
+mod parts;
 mod path;
+mod path_mtu;
 mod receive;
 mod slot;
 #[cfg(test)]
@@ -44,7 +46,9 @@ mod tests;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::wire::{Head, LifePort, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
+use crate::wire::{
+    Head, LifePort, Offer, Part, Protocol, RefuseReason, SessionPacket, WireSession, put_part,
+};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
@@ -55,6 +59,7 @@ use keyed::Keys;
 pub use keyed::Opened;
 pub use life::LifeQuestion;
 use liveness::ResetBudget;
+use parts::WaitingForParts;
 use slot::{Slot, State};
 
 /// A session, as this process numbers it. A number is never used for another session.
@@ -203,8 +208,29 @@ pub struct SessionCounters {
     pub from_elsewhere: u64,
     /// Sessions whose peers have moved.
     pub moved: u64,
+    /// Searches for the longest packet that a path carries.
+    pub path_searches: u64,
+    /// Asked whether packets of a length arrive.
+    pub path_probes: u64,
+    /// Found that a path does not carry long packets, and carries shorter ones.
+    pub paths_shortened: u64,
+    /// Parts of packets that were too long for their path.
+    pub parts_sent: u64,
+    /// Such parts that came.
+    pub parts_received: u64,
     /// Session packets that found the queue full; each is repeated by a timer.
     pub queue_full: u64,
+}
+
+/// A packet that waits for transmission.
+#[derive(Debug)]
+enum Outgoing {
+    /// One that is no more than a head.
+    Short(Head),
+    /// A probe of a length, in the search of that number, for the session at `index`.
+    Probe { index: u16, number: u64, bytes: u32 },
+    /// A part of a packet.
+    Part { remote: WireSession, number: u64, total: u32, count: u16, index: u16, bytes: Vec<u8> },
 }
 
 /// The most session packets that wait for transmission. What finds no room is repeated by a timer.
@@ -238,7 +264,19 @@ pub struct Sessions {
     by_peer: BTreeSet<(u32, u32, u16)>,
     /// First in, first out, so that a number rests as long as possible before its index is used again.
     vacant: VecDeque<u16>,
-    outgoing: VecDeque<(PeerAddress, Head)>,
+    outgoing: VecDeque<(PeerAddress, Outgoing)>,
+    /// What follows the head of the packet that was polled last.
+    payload: Vec<u8>,
+    /// Where probes are sealed.
+    sealed_probe: Vec<u8>,
+    /// Sessions whose paths are searched, and when the first of them is looked at.
+    searching: Vec<u16>,
+    search_at: Instant,
+    /// How many sessions have paths that do not carry the full length.
+    short_paths: usize,
+    /// How many packets went out in parts.
+    parts_numbered: u64,
+    waiting_for_parts: WaitingForParts,
     events: VecDeque<SessionEvent>,
     addresses: VecDeque<AddressUse>,
     /// When each session that waits is looked at.
@@ -283,6 +321,13 @@ impl Sessions {
             by_peer: BTreeSet::new(),
             vacant: VecDeque::new(),
             outgoing: VecDeque::new(),
+            payload: Vec::new(),
+            sealed_probe: Vec::new(),
+            searching: Vec::new(),
+            search_at: Instant::NEVER,
+            short_paths: 0,
+            parts_numbered: 0,
+            waiting_for_parts: WaitingForParts::new(),
             events: VecDeque::new(),
             addresses: VecDeque::new(),
             timers: BTreeSet::new(),
@@ -347,11 +392,26 @@ impl Sessions {
         self.slot(id).map_or(Instant::ZERO, |slot| slot.heard_at)
     }
 
-    /// The next packet to send, written into `head`, and where to.
+    /// The next packet to send, and where to: its beginning, written into `head`. What follows is
+    /// [`Sessions::payload`].
     pub fn poll_transmit(&mut self, head: &mut Head) -> Option<PeerAddress> {
         let (to, packet) = self.outgoing.pop_front()?;
-        *head = packet;
+        self.payload.clear();
+        match packet {
+            Outgoing::Short(packet) => *head = packet,
+            Outgoing::Probe { index, number, bytes } => self.put_probe(index, number, bytes, head),
+            Outgoing::Part { remote, number, total, count, index, bytes } => {
+                put_part(head, remote, &Part { number, total, count, index, bytes: &bytes });
+                self.payload = bytes;
+            }
+        }
         Some(to)
+    }
+
+    /// What follows the head of the packet that was polled last: nothing but in probes and parts.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
     }
 
     /// The next thing that happened.
@@ -450,6 +510,8 @@ impl Sessions {
         if state == State::Vacant {
             return;
         }
+        self.forget_path(index);
+        let slot = &mut self.slots[usize::from(index)];
         if slot.leave(numbers) {
             self.vacant.push_back(index);
         }
@@ -488,6 +550,10 @@ impl Sessions {
     }
 
     fn push(&mut self, to: PeerAddress, packet: Head) {
+        self.push_outgoing(to, Outgoing::Short(packet));
+    }
+
+    fn push_outgoing(&mut self, to: PeerAddress, packet: Outgoing) {
         if self.outgoing.len() == QUEUED_PACKETS_MAX {
             self.counters.queue_full += 1;
             return;

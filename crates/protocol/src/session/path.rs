@@ -44,6 +44,7 @@ impl Sessions {
         let slot = &mut self.slots[usize::from(index)];
         let former = core::mem::replace(&mut slot.link.to, to);
         slot.path = None;
+        slot.path_mtu.leads_elsewhere();
         slot.heard_at = now;
         let id = slot.id(index);
         self.by_address.remove(&(former, index));

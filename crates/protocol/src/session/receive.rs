@@ -1,5 +1,6 @@
 //! What packets do to sessions.
 
+use crate::keys::TAG_BYTES;
 use crate::wire::{
     Flags, Header, KEYED_VERSION, Opcode, RefuseReason, SessionPacket, WireSession, checksum_matches,
     life_code,
@@ -110,6 +111,19 @@ impl Sessions {
             SessionPacket::Pong { number } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
                     self.measure(index, number, now);
+                }
+            }
+            SessionPacket::Probe { number } => {
+                if let Some(index) = self.admit(from, header, packet, now) {
+                    let link = self.slots[index].link;
+                    let sealed = if self.has_keys() { TAG_BYTES } else { 0 };
+                    let bytes = (packet.len() + sealed) as u32;
+                    self.queue_in(index as u16, link.to, SessionPacket::Probed { number, bytes });
+                }
+            }
+            SessionPacket::Probed { number, bytes } => {
+                if let Some(index) = self.admit(from, header, packet, now) {
+                    self.on_probed(index as u16, number, bytes, now);
                 }
             }
         }

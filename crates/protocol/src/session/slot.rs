@@ -13,6 +13,7 @@ use farcall_base::{Identity, Instant, SessionNumbers};
 use super::hosts::Host;
 use super::keyed::Agreement;
 use super::life::Life;
+use super::path_mtu::PathMtu;
 use super::{Link, PeerAddress, SessionId};
 
 /// Where a session stands.
@@ -93,6 +94,8 @@ pub(super) struct Slot {
     pub(super) confirming: Option<Handshake>,
     /// Where the session may have moved to.
     pub(super) path: Option<Path>,
+    /// How long packets of the session may be on their way.
+    pub(super) path_mtu: PathMtu,
     /// When its timer is due; [`Instant::NEVER`] without one.
     pub(super) wake_at: Instant,
     /// Which host opened it; `None` when this side did.
@@ -128,6 +131,7 @@ impl Slot {
             life: Life::UNKNOWN,
             confirming: None,
             path: None,
+            path_mtu: PathMtu::UNKNOWN,
             wake_at: Instant::NEVER,
             offered_by: None,
             agreement: Agreement::None,

@@ -56,6 +56,12 @@ opcodes! {
     Pong = 7,
     /// Asks the opener of a session to prove its address first.
     Retry = 8,
+    /// Asks whether a packet of its length arrives.
+    Probe = 9,
+    /// Says that it did.
+    Probed = 10,
+    /// A part of a packet that is too long for the path.
+    Part = 11,
     /// A message in one packet.
     Whole = 20,
     /// A piece of a longer message.

@@ -8,6 +8,7 @@ mod cutoffs;
 mod header;
 mod keyed;
 mod message;
+mod part;
 mod session;
 mod tagged;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use message::{
     WHOLE_HEADER_BYTES, parse_whole, put_acknowledge, put_bare, put_cutoffs, put_fragment, put_grant,
     put_resend, put_whole,
 };
+pub(crate) use part::{PART_HEADER_BYTES, PARTS_MAX, Part, put_part};
 pub use session::{
     Cookie, LIFE_PORT_BYTES, LifePort, OFFER_PACKET_BYTES, Offer, OfferPacket, Protocol, RefuseReason,
     SessionPacket, VERSION, life_code,

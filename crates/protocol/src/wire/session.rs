@@ -144,6 +144,18 @@ pub enum SessionPacket {
         /// What the ping said.
         number: u64,
     },
+    /// A packet that is as long as it is to find out whether it arrives; to be echoed.
+    Probe {
+        /// Which search it belongs to.
+        number: u64,
+    },
+    /// Such a packet arrived.
+    Probed {
+        /// What the probe said.
+        number: u64,
+        /// How long the probe was, in bytes.
+        bytes: u32,
+    },
 }
 
 /// Where a process answers, by a thread of its own, that it lives and still has the endpoint of a session.
@@ -171,6 +183,7 @@ pub const OFFER_PACKET_BYTES: usize = LIFE_PORT_AT + LIFE_PORT_BYTES;
 pub(super) const COOKIE_BYTES: usize = 16;
 const OPEN_WITH_COOKIE_BYTES: usize = OFFER_PACKET_BYTES + COOKIE_BYTES;
 const RETRY_BYTES: usize = HEADER_BYTES + COOKIE_BYTES;
+const PROBED_BYTES: usize = HEADER_BYTES + 4;
 const OPTION_CHECKSUM: u16 = 1;
 
 /// What a RESET says of its sender's life: whoever knows its incarnation can tell whether it is still the
@@ -209,6 +222,13 @@ impl SessionPacket {
             Opcode::Ping | Opcode::Pong if packet.len() != HEADER_BYTES => malformed("a ping with a body"),
             Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire() }),
             Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire() }),
+            Opcode::Probe => Ok(Self::Probe { number: header.call.to_wire() }),
+            Opcode::Probed if packet.len() != PROBED_BYTES => {
+                malformed("an answer to a probe of another length")
+            }
+            Opcode::Probed => {
+                Ok(Self::Probed { number: header.call.to_wire(), bytes: u32_at(packet, HEADER_BYTES)? })
+            }
             _ => malformed("not a packet of a session"),
         }
     }
@@ -228,6 +248,7 @@ impl SessionPacket {
     fn put_flagged(&self, flags: Flags, session: WireSession, head: &mut Head) {
         let call = match self {
             Self::Ping { number } | Self::Pong { number } => CallKey::from_wire(*number),
+            Self::Probe { number } | Self::Probed { number, .. } => CallKey::from_wire(*number),
             _ => CallKey::NONE,
         };
         head.start(&Header { opcode: self.opcode(), flags, session, call });
@@ -248,7 +269,8 @@ impl SessionPacket {
             Self::Close { incarnation: word } | Self::Reset { life_code: word } => {
                 head.put(word.to_le_bytes())
             }
-            Self::Ping { .. } | Self::Pong { .. } => {}
+            Self::Probed { bytes, .. } => head.put(bytes.to_le_bytes()),
+            Self::Ping { .. } | Self::Pong { .. } | Self::Probe { .. } => {}
         }
     }
 
@@ -262,6 +284,8 @@ impl SessionPacket {
             Self::Reset { .. } => Opcode::Reset,
             Self::Ping { .. } => Opcode::Ping,
             Self::Pong { .. } => Opcode::Pong,
+            Self::Probe { .. } => Opcode::Probe,
+            Self::Probed { .. } => Opcode::Probed,
         }
     }
 }

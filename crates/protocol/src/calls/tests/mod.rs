@@ -35,5 +35,6 @@ mod keyed;
 mod lifecycle;
 mod loss;
 mod properties;
+mod short_paths;
 mod strangers;
 pub(crate) mod world;
