@@ -53,6 +53,8 @@ fn session_packets() -> Vec<(&'static str, WireSession, SessionPacket)> {
         ("RESET", SESSION, SessionPacket::Reset { life_code }),
         ("PING", SESSION, SessionPacket::Ping { number: 0x1_0000_0007 }),
         ("PONG", SESSION, SessionPacket::Pong { number: 0x1_0000_0007 }),
+        ("PROBE (of 22 bytes)", SESSION, SessionPacket::Probe { number: 3 }),
+        ("PROBED", SESSION, SessionPacket::Probed { number: 3, bytes: 1372 }),
     ]
 }
 
@@ -133,7 +135,29 @@ fn session_packets_are_as_documented_and_read_back() {
         assert_eq!((header.session, SessionPacket::parse(&header, bytes)), (session, Ok(packet)));
         built.insert(name.to_owned(), hex(bytes));
     }
+    built.insert("PART".to_owned(), hex(&part(5, 2, 1, b"lo")));
     assert_eq!(built, documented(SESSION_DOC));
+}
+
+fn part(total: u32, count: u16, index: u16, bytes: &[u8]) -> Vec<u8> {
+    let mut head = Head::new();
+    put_part(&mut head, SESSION, &Part { number: 3, total, count, index, bytes });
+    [head.as_bytes(), bytes].concat()
+}
+
+#[test]
+fn parts_are_read_back_where_they_lie_in_their_packet() {
+    let packet: Vec<u8> = (0..=255).collect();
+    for count in [2_u16, 3, 7, 16] {
+        let length = packet.len().div_ceil(usize::from(count));
+        for (bytes, index) in packet.chunks(length).zip(0..) {
+            let part = part(256, count, index, bytes);
+            let header = Header::parse(&part).expect("it has a header");
+            let read = Part::parse(&header, &part).expect("it is one");
+            assert_eq!((read.offset(), read.bytes), (usize::from(index) * length, bytes));
+            assert!(Part::parse(&header, &part[..part.len() - 1]).is_err(), "one that was cut off");
+        }
+    }
 }
 
 /// The packets by name, after each was read back.

@@ -47,6 +47,11 @@ farcall_driver::declare_counters! {
         retries_sent: "packets" => "Asked openers to prove their addresses",
         from_elsewhere: "packets" => "Dropped: not from where their session is",
         moved: "sessions" => "Went on at another address of the peer",
+        path_probes: "packets" => "Asked whether packets of a length arrive, because long ones had to be sent again",
+        paths_shortened: "times" => "Found that a path drops long packets, and carries shorter ones",
+        path_bytes: "bytes" => "The longest packet that passes on the worst path of those now; 0 where all carry all",
+        parts_sent: "packets" => "Parts of packets that are too long for their path",
+        parts_received: "packets" => "Parts that came of such packets",
     }
 }
 
@@ -95,5 +100,12 @@ impl PacketCounters {
         self.retries_sent.set(sessions.retries_sent);
         self.from_elsewhere.set(sessions.from_elsewhere);
         self.moved.set(sessions.moved);
+        self.path_probes.set(sessions.path_probes);
+        self.paths_shortened.set(sessions.paths_shortened);
+        if sessions.paths_shortened > 0 {
+            self.path_bytes.set(u64::from(calls.sessions().shortest_path_bytes()));
+        }
+        self.parts_sent.set(sessions.parts_sent);
+        self.parts_received.set(sessions.parts_received);
     }
 }
