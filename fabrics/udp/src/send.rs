@@ -137,8 +137,9 @@ impl Transmitter {
         if is_about_another(&error) {
             return false;
         }
-        if first_packets > 1 && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO)) {
-            // The kernel can cut in general, but not for this route or length: send whole from now on.
+        if first_packets > 1 && is_of_the_segmented(&error) {
+            // The kernel can cut in general, but not for this route or length; or a firewall has looked at the
+            // length before the cut. Each by itself from now on.
             sockets.open.segmentation = false;
             return false;
         }
@@ -253,6 +254,12 @@ fn judge(result: libc::ssize_t) -> Offer {
         error if is_about_another(&error) => Offer::Informed,
         _ => Offer::Refused,
     }
+}
+
+/// A segmented message may be refused of which each packet is taken.
+#[cold]
+fn is_of_the_segmented(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::EPERM | libc::EMSGSIZE))
 }
 
 /// A connected socket is told with a later packet that nobody was there for one before, and that one is not
