@@ -6,6 +6,7 @@ pub mod counters;
 pub mod life;
 pub mod litter;
 pub mod load;
+pub mod network;
 pub mod post;
 pub mod stream;
 pub mod victim;

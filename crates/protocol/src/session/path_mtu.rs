@@ -29,10 +29,11 @@ const ROUNDS: u8 = 6;
 /// The least time for the answers of a round.
 const ROUND_MIN: Duration = Duration::from_millis(10);
 
-/// For how long a path that carries the full length is not searched again.
+/// For how long what was found is not doubted, whatever has to be sent again.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// After which time a path that does not is searched again: its route may be another one by then.
+/// After which time a path that does not carry the full length is searched again although nothing is lost: its
+/// route may be another one by then.
 const SEARCH_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of a session's path.
@@ -42,6 +43,8 @@ pub(super) struct PathMtu {
     limit: Option<u32>,
     /// Nothing is searched before.
     trusted_until: Instant,
+    /// From then on a path with a limit is searched without a loss.
+    again_at: Instant,
     search: Option<Search>,
 }
 
@@ -58,11 +61,12 @@ struct Search {
 }
 
 impl PathMtu {
-    pub(super) const UNKNOWN: Self = Self { limit: None, trusted_until: Instant::ZERO, search: None };
+    pub(super) const UNKNOWN: Self =
+        Self { limit: None, trusted_until: Instant::ZERO, again_at: Instant::ZERO, search: None };
 
     /// The path is another one now: what was found holds until the next doubt.
     pub(super) fn leads_elsewhere(&mut self) {
-        self.trusted_until = Instant::ZERO;
+        (self.trusted_until, self.again_at) = (Instant::ZERO, Instant::ZERO);
     }
 }
 
@@ -85,9 +89,9 @@ impl Sessions {
         now: Instant,
     ) -> bool {
         let bytes = packet[0].len() + packet[1].len();
-        let limit = self.slots[usize::from(index)].path_mtu.limit;
+        let PathMtu { limit, again_at, .. } = self.slots[usize::from(index)].path_mtu;
         let is_too_long = limit.is_some_and(|limit| bytes > limit as usize);
-        if is_too_long || (repeated && bytes > MTU_BYTES_MIN as usize) {
+        if (repeated && bytes > MTU_BYTES_MIN as usize) || (is_too_long && now >= again_at) {
             self.search_path(index, now);
         }
         is_too_long && limit.is_some_and(|limit| self.send_in_parts(index, packet, limit))
@@ -138,8 +142,9 @@ impl Sessions {
         let (to, round_trip) = (slot.link.to, Duration::from_nanos(slot.round_trip_nanos));
         let Some(search) = &mut slot.path_mtu.search else { return };
         if search.rounds_left == 0 {
-            let arrived = search.arrived;
-            return self.conclude(index, (arrived > 0).then_some(arrived), now + SEARCH_AGAIN);
+            // Where nothing arrives at all there is nothing to conclude.
+            let limit = if search.arrived > 0 { Some(search.arrived) } else { slot.path_mtu.limit };
+            return self.conclude(index, limit, now);
         }
         let is_first = search.rounds_left == ROUNDS;
         search.rounds_left -= 1;
@@ -162,13 +167,14 @@ impl Sessions {
         }
         search.arrived = search.arrived.max(bytes);
         if bytes == full {
-            self.conclude(index, None, now + TRUSTED);
+            self.conclude(index, None, now);
         }
     }
 
-    fn conclude(&mut self, index: u16, limit: Option<u32>, trusted_until: Instant) {
-        let path = &mut self.slots[usize::from(index)].path_mtu;
-        let before = core::mem::replace(path, PathMtu { limit, trusted_until, search: None }).limit;
+    fn conclude(&mut self, index: u16, limit: Option<u32>, now: Instant) {
+        let found =
+            PathMtu { limit, trusted_until: now + TRUSTED, again_at: now + SEARCH_AGAIN, search: None };
+        let before = core::mem::replace(&mut self.slots[usize::from(index)].path_mtu, found).limit;
         self.short_paths -= usize::from(before.is_some());
         self.short_paths += usize::from(limit.is_some());
         self.counters.paths_shortened += u64::from(limit.is_some() && before != limit);

@@ -70,6 +70,11 @@ fn a_path_that_becomes_short_under_way_and_long_again_is_found_out<P: Tested>() 
     carry(&mut world, 1400);
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&2));
     assert_eq!(world.nodes[0].calls.sessions().shortest_path_bytes(), 1372);
+    // It becomes shorter still.
+    world.run_for(Duration::from_secs(1));
+    carry(&mut world, 700);
+    call(&mut world, session, 5, 100_000, 30);
+    assert_eq!(world.nodes[0].calls.sessions().shortest_path_bytes(), 548);
     world.filter = Box::new(|_, _| true);
     world.run_for(Duration::from_secs(31));
     // This one still leaves in parts, and puts the matter to the test.
