@@ -267,6 +267,7 @@ impl Refusal for ReadError {
         match self {
             Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
             Self::DiskFailed => FARCALL_DISK_FAILED,
+            Self::Collection => FARCALL_INVALID_ARGUMENT,
         }
     }
 }

@@ -206,7 +206,7 @@ fn transactions_run_whole_or_not_at_all() {
     assert_eq!(other.ask("SET n 5"), "+OK");
     assert_eq!([client.ask("MULTI"), client.ask("INCR n"), client.ask("EXEC")], ["+OK", "+QUEUED", "*-1"]);
     assert_eq!(client.ask("WATCH n"), "+OK");
-    for line in ["MULTI", "INCR n", "GET n", "KEYS *", "INCR n x", "LPUSH"] {
+    for line in ["MULTI", "INCR n", "GET n", "KEYS *", "INCR n x", "XADD"] {
         client
             .stream
             .write_all(&redis::request(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()))

@@ -221,7 +221,7 @@ impl Raise for ReadError {
     fn raise(self) -> PyErr {
         match self {
             Self::UnknownTable => UnknownTableError::new_err(text(self)),
-            Self::DiskFailed => StoreError::new_err(text(self)),
+            Self::DiskFailed | Self::Collection => StoreError::new_err(text(self)),
         }
     }
 }

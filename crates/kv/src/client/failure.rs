@@ -73,6 +73,7 @@ impl FromCode for ReadError {
         match code {
             Code::UnknownTable => Some(Self::UnknownTable),
             Code::DiskFailed => Some(Self::DiskFailed),
+            Code::Collection => Some(Self::Collection),
             _ => None,
         }
     }

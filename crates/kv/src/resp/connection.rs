@@ -12,6 +12,9 @@ use super::session::Session;
 /// Bytes of replies that a client has not read, from which on its commands wait.
 pub const UNREAD_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes that a client may send while it waits for something; the rest stays in its socket.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
 /// Memory of requests and replies up to which it is kept for the next ones.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
@@ -112,7 +115,8 @@ impl Connection {
     /// What the loop is to watch the socket for.
     pub fn interest(&self) -> EventFlags {
         let mut interest = EventFlags::empty();
-        if !self.is_closing && !self.is_stalled() {
+        let waits = self.session.blocked.is_some() && self.input.len() >= WAITING_BYTES_MAX;
+        if !self.is_closing && !self.is_stalled() && !waits {
             interest |= EventFlags::IN;
         }
         if self.unsent_bytes() > 0 {

@@ -231,7 +231,9 @@ impl Front {
             // It sends no more, and may still read.
             connection.is_closing |= matches!(read, Ok(Some(0)));
         }
-        if is_lost || flags.intersects(EventFlags::ERR) {
+        // One that waits may send more than is read: its end is seen all the same.
+        let is_gone = flags.contains(EventFlags::HUP) && connection.session.blocked.is_some();
+        if is_lost || is_gone || flags.intersects(EventFlags::ERR) {
             return self.close(client);
         }
         self.ready.push(ready);
@@ -267,6 +269,7 @@ impl Front {
     fn close(&mut self, client: Handle) {
         if let Some(mut connection) = self.engine.clients.remove(client) {
             self.engine.subscriptions.forget(client, &mut connection.session);
+            self.engine.waiting.forget(client, &mut connection.session);
             self.engine.counters.disconnected.increment();
         }
     }
@@ -320,7 +323,7 @@ impl Front {
                 self.close(client);
                 continue;
             }
-            if connection.is_held && !connection.is_stalled() {
+            if connection.is_held && !connection.is_stalled() && connection.session.blocked.is_none() {
                 // No event will say so: its socket took the replies at once.
                 self.ready.push(Ready { client, start: 0, end: 0 });
             }
@@ -379,7 +382,11 @@ fn run<'s>(
     let unsent = connection.unsent_bytes();
     let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
     let start = reply.len();
-    while done < bytes.len() && !connection.is_closing && unsent + (reply.len() - start) <= UNREAD_BYTES_MAX {
+    while done < bytes.len()
+        && !connection.is_closing
+        && connection.session.blocked.is_none()
+        && unsent + (reply.len() - start) <= UNREAD_BYTES_MAX
+    {
         let limits = if connection.session.is_known { LIMITS } else { STRANGER };
         match parser.parse(&bytes[done..], limits) {
             Ok(None) => break,
@@ -403,7 +410,8 @@ fn run<'s>(
             }
         }
     }
-    connection.is_held = done < bytes.len() && unsent + (reply.len() - start) > UNREAD_BYTES_MAX;
+    let waits = connection.session.blocked.is_some() || unsent + (reply.len() - start) > UNREAD_BYTES_MAX;
+    connection.is_held = done < bytes.len() && waits;
     if connection.is_closing {
         parser.reset();
         done = bytes.len();

@@ -70,6 +70,18 @@ impl Reply {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// A number with a fraction.
+    pub fn double(&mut self, number: f64) {
+        let text = double_text(number);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.bytes.push(b',');
+                self.line(text.as_bytes());
+            }
+        }
+    }
+
     /// A count.
     #[inline]
     pub fn count(&mut self, count: usize) {
@@ -174,6 +186,21 @@ impl Reply {
     fn line(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The shortest text that is this number.
+pub fn double_text(number: f64) -> String {
+    /// Numbers from here on, and below its inverse, are written with an exponent.
+    const PLAIN_MAX: f64 = 1e21;
+    let size = number.abs();
+    match () {
+        () if number.is_infinite() => if number > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        () if size != 0.0 && !(1e-6..PLAIN_MAX).contains(&size) => {
+            let text = format!("{number:e}");
+            if text.contains("e-") { text } else { text.replace('e', "e+") }
+        }
+        () => format!("{number}"),
     }
 }
 

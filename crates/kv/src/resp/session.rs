@@ -1,6 +1,6 @@
 //! What is remembered of a client between its commands.
 
-use super::command::{Long, Transaction, Watched};
+use super::command::{Blocked, Long, Transaction, Watched};
 use super::reply::{Protocol, Reply};
 
 /// Which of its commands a client wants replies to.
@@ -41,6 +41,8 @@ pub struct Session {
     /// The channels and the patterns that it subscribes to.
     pub channels: Vec<Vec<u8>>,
     pub patterns: Vec<Vec<u8>>,
+    /// The command with which it waits.
+    pub blocked: Option<Box<Blocked>>,
     /// The rest of the command that runs.
     pub long: Option<Box<Long>>,
     /// The connection ends after the reply.
@@ -68,6 +70,7 @@ impl Session {
             watched: Vec::new(),
             channels: Vec::new(),
             patterns: Vec::new(),
+            blocked: None,
             long: None,
             ends: false,
             since_ms: now_ms,

@@ -218,6 +218,7 @@ impl Shard {
         match self.store.get(get.name) {
             Ok(Some(object)) => match object.version_and_value() {
                 Some(bytes) => reply.send(bytes),
+                None if object.is_collection() => self.refuse(reply, Code::Collection),
                 None => self.send_gathered(&object, reply),
             },
             Ok(None) => reply.send(&[0; 8]),
@@ -292,7 +293,10 @@ impl Shard {
         gathered.clear();
         for name in first() {
             let found = self.mine(name, |name| *name).map_err(Code::from);
-            let found = found.and_then(|name| Ok(self.store.get(name)?));
+            let found = found.and_then(|name| match self.store.get(name)? {
+                Some(object) if object.is_collection() => Err(Code::Collection),
+                found => Ok(found),
+            });
             let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
             if !gathered.is_empty() && gathered.len() + bytes > turn.read_bytes {
                 break;
@@ -342,7 +346,7 @@ impl Shard {
         ScanResponse::begin(&mut self.gathered);
         let gathered = &mut self.gathered;
         let visit = |object: Object<'_>| ScanResponse::encode_item(&object, gathered);
-        match self.store.scan(scan.table, scan.from, limits, visit) {
+        match self.store.scan_values(scan.table, scan.from, limits, visit) {
             Ok(next) => {
                 ScanResponse::end(next, &mut self.gathered);
                 let gathered = core::mem::take(&mut self.gathered);

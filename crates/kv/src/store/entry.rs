@@ -34,6 +34,8 @@ pub enum Kind {
     /// A part of a value. Its key has the number of the object's chunks, which no other object has, and the
     /// part's.
     Chunk = 2,
+    /// The place of a collection, of eight bytes; what it has lies beside the log.
+    Collection = 3,
 }
 
 /// Bytes that an entry takes in the log.
@@ -147,7 +149,8 @@ impl<'a> Entry<'a> {
         match self.log[12] {
             0 => Kind::Whole,
             1 => Kind::Head,
-            _ => Kind::Chunk,
+            2 => Kind::Chunk,
+            _ => Kind::Collection,
         }
     }
 

@@ -12,6 +12,9 @@ pub enum ReadError {
     /// with another disk if need be.
     #[error("the disk of durable tables has failed, and the object's last write is not on it")]
     DiskFailed,
+    /// Ask for it as a Redis client.
+    #[error("the object is a collection, which Redis clients read")]
+    Collection,
 }
 
 /// Why nothing was written.
@@ -51,6 +54,23 @@ impl From<NotAdded> for WriteError {
             NotAdded::SameHash => Self::SameHash,
         }
     }
+}
+
+/// Why a collection was not read or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CollectionError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The object is of another kind: choose another key.
+    #[error("the object is of another kind")]
+    WrongKind,
+    /// Delete some elements, or use several collections.
+    #[error("a collection has at most {} elements", super::collections::ELEMENTS_MAX)]
+    TooMany,
 }
 
 /// Why a number was not changed.

@@ -13,6 +13,9 @@ use super::entry::{ChunkKey, Entry, Kind};
 /// The word before the keys of chunks; no table has this number.
 const CHUNKS: u64 = 1 << 32;
 
+/// The same before what collections have.
+const FIELDS: u64 = 2 << 32;
+
 /// The secret of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Hashes {
@@ -36,11 +39,16 @@ impl Hashes {
         self.chunks.hash(key.as_bytes())
     }
 
+    /// What the hashes of the fields of collections have in common.
+    pub fn of_fields(&self) -> SipPrefix {
+        self.key.prefix(FIELDS)
+    }
+
     /// The hash under which the index has an entry.
     pub fn of_entry(&self, entry: &Entry<'_>) -> u64 {
         match entry.kind() {
             Kind::Chunk => self.chunks.hash(entry.key()),
-            Kind::Whole | Kind::Head => self.of_table(entry.table()).hash(entry.key()),
+            Kind::Whole | Kind::Head | Kind::Collection => self.of_table(entry.table()).hash(entry.key()),
         }
     }
 }

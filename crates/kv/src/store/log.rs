@@ -82,6 +82,18 @@ impl Log {
         self.segments.live_bytes() + new_bytes - dead_bytes <= live_bytes_max(segments)
     }
 
+    /// The same for an entry that comes with what lies beside the log, which takes `beside_bytes` then.
+    pub fn admits_beside(&self, hash: u64, new_bytes: usize, beside_bytes: usize) -> bool {
+        let index_bytes = self.index.bytes() + self.index.growth_bytes(hash);
+        let segments = segments_beside(self.memory_bytes, index_bytes + beside_bytes);
+        self.segments.live_bytes() + new_bytes <= live_bytes_max(segments)
+    }
+
+    /// Does the cleaning that comes with this many bytes beside the log. Places change.
+    pub fn keep_pace(&mut self, bytes: usize) {
+        self.cleaner.keep_pace(&mut self.segments, &mut self.index, bytes);
+    }
+
     /// Makes room for an entry of this many bytes, and does the cleaning that comes with it. Places change.
     pub fn prepare(&mut self, bytes: usize) -> Result<(), NotAdded> {
         debug_assert!(bytes <= ENTRY_BYTES_MAX, "entries are bounded");
@@ -105,6 +117,11 @@ impl Log {
             self.divide();
         }
         Ok(())
+    }
+
+    /// Bytes of the memory that something beside the log takes.
+    pub fn beside(&self) -> usize {
+        self.beside_bytes
     }
 
     /// Sets how many bytes of the memory something beside the log takes.

@@ -10,6 +10,8 @@
 //! on, which is set by [`Store::set_clock`]; [`Store::expire`] and writes remove it.
 
 mod cleaner;
+mod collecting;
+mod collections;
 mod deadlines;
 mod entry;
 mod error;
@@ -27,13 +29,17 @@ mod tests;
 mod writing;
 
 pub use cleaner::CleanerStatistics;
+pub(crate) use collecting::{Changed, Growth};
+pub(crate) use collections::{Collection, CollectionKind, Hash, Kept, List, Set, Sorted};
+pub(crate) use error::CollectionError;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
 pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
 pub use writing::cleaning_bytes_max;
 
+use self::collections::Collections;
 use self::deadlines::Deadlines;
-use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes_until};
+use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_until};
 use self::hashes::{Hashes, secret_key};
 use self::log::Log;
 use self::scan::{Start, walk};
@@ -122,6 +128,7 @@ pub struct Store {
     /// has a higher version than it ever had.
     last_version: u64,
     deadlines: Deadlines,
+    collections: Collections,
     /// Milliseconds of the clock by which objects expire.
     now: u64,
     /// For the key of an object that is written, used again.
@@ -148,6 +155,7 @@ impl Store {
             objects: 0,
             last_version: 0,
             deadlines: Deadlines::default(),
+            collections: Collections::default(),
             now: 0,
             key: Vec::new(),
         })
@@ -217,7 +225,9 @@ impl Store {
     #[inline]
     pub fn sweep(&mut self) -> bool {
         self.sweep_within(SWEEP);
-        self.tables.dropped().is_some()
+        let is_freeing = self.collections.sweep();
+        self.count_beside();
+        is_freeing || self.tables.dropped().is_some()
     }
 
     /// The names of the tables.
@@ -302,8 +312,8 @@ impl Store {
         self.replace_first(to_number, to_hash, to.key(), (kind, &body, deadline))?;
         let is_it = |entry: &Entry<'_>| entry.is_of(number, from.key());
         let (place, entry) = self.log.find(hash, is_it).expect("its entry is there until it is removed");
-        // The chunks are the new one's.
-        let old = Old { chunks: 0, ..Old::of(&entry) };
+        // What the entry names is the new one's.
+        let old = Old { chunks: 0, collection: None, ..Old::of(&entry) };
         self.remove(hash, place, old);
         Ok(true)
     }
@@ -341,6 +351,28 @@ impl Store {
         table: TableId,
         from: ScanFrom<'_>,
         limits: PageLimits,
+        visit: impl FnMut(Object<'s>),
+    ) -> Result<ScanNext, ReadError> {
+        self.scan_for(table, from, limits, |_| true, visit)
+    }
+
+    /// The same with the objects that have a value: all but collections.
+    pub fn scan_values<'s>(
+        &'s self,
+        table: TableId,
+        from: ScanFrom<'_>,
+        limits: PageLimits,
+        visit: impl FnMut(Object<'s>),
+    ) -> Result<ScanNext, ReadError> {
+        self.scan_for(table, from, limits, |entry| entry.kind() != Kind::Collection, visit)
+    }
+
+    fn scan_for<'s>(
+        &'s self,
+        table: TableId,
+        from: ScanFrom<'_>,
+        limits: PageLimits,
+        is_wanted: fn(&Entry<'_>) -> bool,
         mut visit: impl FnMut(Object<'s>),
     ) -> Result<ScanNext, ReadError> {
         let table = self.tables.find(table).ok_or(ReadError::UnknownTable)?;
@@ -348,7 +380,7 @@ impl Store {
             ScanFrom::Hash(hash) => Start { hash, after: None },
             ScanFrom::After(key) => Start { hash: table.hash(key), after: Some(key) },
         };
-        Ok(walk(&self.log, table.number, start, limits, |_, entry| {
+        Ok(walk(&self.log, (table.number, is_wanted), start, limits, |_, entry| {
             if !entry.is_expired(self.now) {
                 visit(Object::new(&self.log, entry));
             }
@@ -385,7 +417,7 @@ impl Store {
     fn sweep_table(&mut self, dropped: Dropped, limits: PageLimits) {
         let mut met = Vec::new();
         let start = Start { hash: dropped.from, after: None };
-        let next = walk(&self.log, dropped.number, start, limits, |slot, entry| {
+        let next = walk(&self.log, (dropped.number, |_| true), start, limits, |slot, entry| {
             met.push((slot, Old::of(&entry)));
         });
         met.into_iter().for_each(|(slot, old)| self.remove(slot.hash, slot.place, old));

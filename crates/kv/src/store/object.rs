@@ -32,6 +32,16 @@ impl<'a> Object<'a> {
         self.entry.deadline()
     }
 
+    /// Whether it is a collection, which has no value.
+    pub fn is_collection(&self) -> bool {
+        self.entry.kind() == Kind::Collection
+    }
+
+    /// The place of the collection that it is.
+    pub(super) fn collection_place(&self) -> Option<u64> {
+        super::collecting::collection_place(&self.entry)
+    }
+
     /// The length of its value.
     #[inline]
     pub fn value_bytes(&self) -> usize {
@@ -44,7 +54,7 @@ impl<'a> Object<'a> {
     }
 
     /// The version as eight bytes, little-endian, and the value behind it, when both lie side by side: always
-    /// for values of up to 16 KiB.
+    /// for values of up to 16 KiB, and never for collections.
     #[inline]
     pub fn version_and_value(&self) -> Option<&'a [u8]> {
         (self.entry.kind() == Kind::Whole).then(|| self.entry.version_and_body())
@@ -56,7 +66,7 @@ impl<'a> Object<'a> {
     /// When `to` has another length.
     pub fn copy_value_to(&self, to: &mut [u8]) {
         assert_eq!(to.len(), self.value_bytes(), "memory of the value's length");
-        if self.entry.kind() == Kind::Whole {
+        if self.entry.kind() != Kind::Head {
             return to.copy_from_slice(self.entry.body());
         }
         for (number, part) in to.chunks_mut(WHOLE_BYTES_MAX).enumerate() {

@@ -54,10 +54,11 @@ pub struct Start<'a> {
     pub after: Option<&'a [u8]>,
 }
 
-/// Calls `visit` with the objects of a page of the table that has this number in entries.
+/// Calls `visit` with the objects of a page of the table that has this number in entries, those that are
+/// wanted.
 pub fn walk<'a>(
     log: &'a Log,
-    table: u32,
+    (table, is_wanted): (u32, fn(&Entry<'_>) -> bool),
     start: Start<'_>,
     limits: PageLimits,
     mut visit: impl FnMut(Slot, Entry<'a>),
@@ -67,7 +68,8 @@ pub fn walk<'a>(
         let part = log.part_of(at);
         let end = cells_end(log, part, at, limits.looks);
         for (slot, entry) in objects_between(log, table, part, (at, end), &mut costs) {
-            if slot.hash == start.hash && start.after.is_some_and(|after| entry.key() <= after) {
+            let is_met = slot.hash == start.hash && start.after.is_some_and(|after| entry.key() <= after);
+            if is_met || !is_wanted(&entry) {
                 continue;
             }
             let with_it = bytes.unwrap_or(0) + entry.key().len() + entry.value_bytes();
@@ -145,7 +147,7 @@ mod tests {
         loop {
             let mut page = Vec::new();
             let limits = PageLimits { bytes: 250, looks: 8 };
-            match walk(&log, 1, start, limits, |_, entry| page.push(entry.key())) {
+            match walk(&log, (1, |_| true), start, limits, |_, entry| page.push(entry.key())) {
                 ScanNext::End => break seen.extend(page),
                 ScanNext::Hash(hash) => start = Start { hash, after: None },
                 ScanNext::AfterLast => start = Start { hash: HASH, after: page.last().copied() },

@@ -5,6 +5,7 @@
 //! stays.
 
 use super::cleaner::visited_bytes_max;
+use super::collecting::collection_place;
 use super::entry::{
     ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, head_body,
 };
@@ -80,9 +81,13 @@ impl Store {
         match old {
             Some((place, old)) => {
                 self.log.replace(hash, place, &entry);
-                let keeps = kind == Kind::Head && old.id == head_number(body);
+                let keeps = match kind {
+                    Kind::Head => old.id == head_number(body),
+                    Kind::Collection => old.collection.is_some_and(|place| place.to_le_bytes() == *body),
+                    _ => false,
+                };
                 if !keeps {
-                    self.remove_chunks(old.id, old.chunks);
+                    self.remove_parts(old);
                 }
             }
             None => {
@@ -99,7 +104,7 @@ impl Store {
     /// Removes an object that is at `place`, with its chunks.
     pub(super) fn remove(&mut self, hash: u64, place: Place, old: Old) {
         self.log.remove(hash, place);
-        self.remove_chunks(old.id, old.chunks);
+        self.remove_parts(old);
         self.objects -= 1;
         self.tables.count(old.table, -1);
         self.change_deadline(hash, old.deadline, None);
@@ -136,7 +141,7 @@ impl Store {
                 self.remove_chunks(version, chunks);
                 return Err(full);
             }
-            (Ok(()), Some((_, old))) => self.remove_chunks(old.id, old.chunks),
+            (Ok(()), Some((_, old))) => self.remove_parts(old),
             (Ok(()), None) => {
                 self.objects += 1;
                 self.tables.count(table, 1);
@@ -158,6 +163,15 @@ impl Store {
         Ok(())
     }
 
+    /// Removes what an object has beside its first entry.
+    fn remove_parts(&mut self, old: Old) {
+        self.remove_chunks(old.id, old.chunks);
+        if let Some(place) = old.collection {
+            self.collections.remove(place);
+            self.count_beside();
+        }
+    }
+
     /// Removes those of an object's chunks that are there.
     fn remove_chunks(&mut self, id: u64, chunks: usize) {
         for number in 0..chunks {
@@ -176,7 +190,6 @@ impl Store {
         if old == new {
             return;
         }
-        let before = self.deadlines.bytes();
         if let Some(old) = old {
             // One of two objects with one hash and one deadline may still have it.
             let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(old);
@@ -187,10 +200,7 @@ impl Store {
         if let Some(new) = new {
             self.deadlines.insert(new, hash);
         }
-        let bytes = self.deadlines.bytes();
-        if bytes != before {
-            self.log.set_beside(bytes);
-        }
+        self.count_beside();
     }
 }
 
@@ -209,6 +219,8 @@ pub(super) struct Old {
     pub(super) id: u64,
     pub(super) chunks: usize,
     pub(super) deadline: Option<u64>,
+    /// The place of the collection that it is.
+    pub(super) collection: Option<u64>,
 }
 
 impl Old {
@@ -217,7 +229,14 @@ impl Old {
             Kind::Head => (entry.chunks(), chunks_of(entry.value_bytes())),
             _ => (0, 0),
         };
-        Self { version: entry.version(), table: entry.table(), id, chunks, deadline: entry.deadline() }
+        Self {
+            version: entry.version(),
+            table: entry.table(),
+            id,
+            chunks,
+            deadline: entry.deadline(),
+            collection: collection_place(entry),
+        }
     }
 }
 

@@ -43,11 +43,13 @@ pub enum Code {
     NotPrimary = 16,
     /// The shard does not know the client that wants a write to happen once (any more). It may have happened.
     ClientForgotten = 17,
+    /// The object is a collection of Redis clients.
+    Collection = 18,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -66,6 +68,7 @@ impl Code {
         Self::LevelNotReached,
         Self::NotPrimary,
         Self::ClientForgotten,
+        Self::Collection,
     ];
 
     /// The code that a number means.
@@ -114,6 +117,7 @@ impl From<ReadError> for Code {
         match error {
             ReadError::UnknownTable => Self::UnknownTable,
             ReadError::DiskFailed => Self::DiskFailed,
+            ReadError::Collection => Self::Collection,
         }
     }
 }

@@ -32,9 +32,24 @@ for protocol in (2, 3):
         assert client.mset({"a": 1, "b": 2}) and client.mget("a", "none", "b") == [b"1", None, b"2"]
         assert sorted(client.scan_iter("?")) == [b"a", b"b"]
         assert client.info("server")["redis_version"] and client.client_id() > 0
+        assert client.rpush("list", "a", "b", "c") == 3 and client.lrange("list", 0, -1) == [b"a", b"b", b"c"]
+        assert client.blpop(["none", "list"], timeout=60) in [(b"list", b"a"), [b"list", b"a"]]
+        assert client.hset("hash", mapping={"one": 1, "two": binary}) == 2
+        assert client.hgetall("hash") == {b"one": b"1", b"two": binary} and client.hincrby("hash", "one", 4) == 5
+        assert client.sadd("set", "a", "b") == 2 and client.smembers("set") == {b"a", b"b"}
+        assert client.zadd("scores", {"a": 1.5, "b": -2}) == 2 and client.zscore("scores", "a") == 1.5
+        ranked = client.zrange("scores", 0, -1, withscores=True)
+        assert [tuple(pair) for pair in ranked] == [(b"b", -2.0), (b"a", 1.5)], ranked
+        assert sorted(client.scan_iter(_type="ZSET")) == [b"scores"] and client.type("hash") == b"hash"
+        assert dict(client.hscan_iter("hash")) == client.hgetall("hash")
         try:
-            client.lpush("list", 1)
-            raise SystemExit("there are no lists")
+            client.lpush("hash", 1)
+            raise SystemExit("a hash is no list")
+        except redis.ResponseError as error:
+            assert "kind of value" in str(error), error
+        try:
+            client.xadd("stream", {"a": 1})
+            raise SystemExit("there are no streams")
         except redis.ResponseError as error:
             assert "unknown command" in str(error), error
         subscriber = client.pubsub()

@@ -53,14 +53,14 @@ impl Served {
         let stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
-        Client { stream, received: Vec::new() }
+        Client::of(stream)
     }
 
     /// A client over the Unix socket.
     pub fn unix_client(&self) -> Client<UnixStream> {
         let stream = UnixStream::connect(&self.socket).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        Client { stream, received: Vec::new() }
+        Client::of(stream)
     }
 }
 
@@ -79,6 +79,11 @@ pub struct Client<S> {
 }
 
 impl<S: Read + Write> Client<S> {
+    /// A client over a stream.
+    pub fn of(stream: S) -> Self {
+        Self { stream, received: Vec::new() }
+    }
+
     /// Sends words as a request.
     pub fn send(&mut self, words: &[&[u8]]) {
         self.stream.write_all(&request(words)).expect("it reads");

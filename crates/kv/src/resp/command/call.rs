@@ -7,7 +7,7 @@ use crate::decimal;
 use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
-use crate::store::{IncrementError, ReadError, Store, WriteError};
+use crate::store::{CollectionError, IncrementError, Object, ReadError, Store, WriteError};
 use crate::{Name, Shard, TableId, Value};
 
 /// The longest reply to a command.
@@ -50,10 +50,7 @@ impl<'c> Call<'c> {
     /// Refuses a reply, begun at a place, that is longer than any may be.
     #[inline]
     pub fn check_reply(&self, start: usize) -> Result<(), Refusal> {
-        if self.reply.len() - start <= REPLY_BYTES_MAX {
-            return Ok(());
-        }
-        Err(Refusal::new(format!("ERR the reply is longer than {REPLY_BYTES_MAX} bytes")))
+        check_length(self.reply, start)
     }
 
     /// The integer that an argument is.
@@ -67,6 +64,15 @@ impl<'c> Call<'c> {
     }
 }
 
+/// The same while something else of the command is borrowed.
+#[inline]
+pub fn check_length(reply: &Reply, start: usize) -> Done {
+    if reply.len() - start <= REPLY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("ERR the reply is longer than {REPLY_BYTES_MAX} bytes")))
+}
+
 /// The subcommand that the first argument names, one of these, and how many arguments there are.
 pub fn subcommand(call: &Call<'_>, names: &[&'static str]) -> Result<(&'static str, usize), Refusal> {
     let Some(given) = call.args.get(1) else { return Err(Refusal::SYNTAX) };
@@ -76,6 +82,15 @@ pub fn subcommand(call: &Call<'_>, names: &[&'static str]) -> Result<(&'static s
         let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
         Refusal::new(format!("ERR unknown subcommand '{given}'. Try {command} HELP."))
     })
+}
+
+/// The string of a name; a collection is refused.
+#[inline]
+pub fn string<'s>(store: &'s Store, name: Name<'_>) -> Result<Option<Object<'s>>, Refusal> {
+    match store.get(name)? {
+        Some(object) if object.is_collection() => Err(Refusal::WRONG_TYPE),
+        found => Ok(found),
+    }
 }
 
 /// A value as the store takes it.
@@ -99,6 +114,8 @@ impl Refusal {
     pub const NO_AUTH: Self = Self::of("NOAUTH Authentication required.");
     pub const TOO_LONG: Self = Self::of("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub const OUT_OF_MEMORY: Self = Self::of("OOM command not allowed when used memory > 'maxmemory'.");
+    pub const WRONG_TYPE: Self =
+        Self::of("WRONGTYPE Operation against a key holding the wrong kind of value");
     pub const WRONG_PASSWORD: Self =
         Self::of("WRONGPASS invalid username-password pair or user is disabled.");
 
@@ -140,6 +157,17 @@ impl From<WriteError> for Refusal {
         match error {
             WriteError::OutOfMemory => Self::OUT_OF_MEMORY,
             error => Self::new(format!("ERR {error}")),
+        }
+    }
+}
+
+impl From<CollectionError> for Refusal {
+    fn from(error: CollectionError) -> Self {
+        match error {
+            CollectionError::Read(error) => error.into(),
+            CollectionError::Write(error) => error.into(),
+            CollectionError::WrongKind => Self::WRONG_TYPE,
+            CollectionError::TooMany => Self::new(format!("ERR {error}")),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::call::{Call, Done, Refusal, subcommand, value};
 use super::connection::database;
-use super::long::Long;
+use super::long::{Keys, Long};
 use crate::resp::{DATABASES, glob};
-use crate::store::{Condition, Expiry, PageLimits, ScanFrom, ScanNext};
+use crate::store::{Collection, CollectionKind, Condition, Expiry, PageLimits, ScanFrom, ScanNext};
 use crate::{Name, decimal};
 
 /// The subcommands of `OBJECT`.
@@ -35,9 +35,30 @@ pub fn exists(call: &mut Call<'_>) -> Done {
 
 pub fn kind(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    let is_there = call.store().get(name)?.is_some();
-    call.reply.simple(if is_there { "string" } else { "none" });
+    let object = call.shard.store().get(name)?;
+    let kind = call.shard.store().collection_kind(name)?;
+    call.reply.simple(if object.is_some() { type_name(kind) } else { "none" });
     Ok(())
+}
+
+/// The type of an object, in Redis's words.
+fn type_name(kind: Option<CollectionKind>) -> &'static str {
+    match kind {
+        None => "string",
+        Some(CollectionKind::List) => "list",
+        Some(CollectionKind::Hash) => "hash",
+        Some(CollectionKind::Set) => "set",
+        Some(CollectionKind::Sorted) => "zset",
+    }
+}
+
+/// How a collection is stored, in Redis's words.
+fn encoding_name(kind: CollectionKind) -> &'static str {
+    match kind {
+        CollectionKind::List => "quicklist",
+        CollectionKind::Hash | CollectionKind::Set => "hashtable",
+        CollectionKind::Sorted => "skiplist",
+    }
 }
 
 pub fn dbsize(call: &mut Call<'_>) -> Done {
@@ -48,7 +69,7 @@ pub fn dbsize(call: &mut Call<'_>) -> Done {
 }
 
 pub fn keys(call: &mut Call<'_>) -> Done {
-    let long = Long::keys(call.args.at(1), call.table(), call.reply.len());
+    let long = Long::Keys(Keys::new(call.args.at(1), call.table(), call.reply.len()));
     call.session.long = Some(Box::new(long));
     Ok(())
 }
@@ -57,7 +78,8 @@ pub fn keys(call: &mut Call<'_>) -> Done {
 struct ScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
-    strings: bool,
+    /// The type that is wanted.
+    kind: Option<&'a [u8]>,
 }
 
 pub fn scan(call: &mut Call<'_>) -> Done {
@@ -72,11 +94,12 @@ pub fn scan(call: &mut Call<'_>) -> Done {
     let mut from = u64::from(cursor) << 32;
     for _ in 0..PAGES_MAX {
         let limits = PageLimits { bytes: usize::MAX, looks: options.count.clamp(1, LOOKS_MAX) };
-        let (table, reply) = (call.table(), &mut *call.reply);
-        let next = call.shard.store().scan(table, ScanFrom::Hash(from), limits, |object| {
+        let (table, reply, store) = (call.table(), &mut *call.reply, call.shard.store());
+        let next = store.scan(table, ScanFrom::Hash(from), limits, |object| {
             looked_at += 1;
             let matches = |pattern| glob::is_match(pattern, object.key());
-            if options.strings && options.pattern.is_none_or(matches) {
+            let is_of = |kind: &[u8]| kind.eq_ignore_ascii_case(type_name(store.kind_of(&object)).as_bytes());
+            if options.pattern.is_none_or(matches) && options.kind.is_none_or(is_of) {
                 reply.bulk(object.key());
                 found += 1;
             }
@@ -96,12 +119,12 @@ pub fn scan(call: &mut Call<'_>) -> Done {
 }
 
 fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOptions<'a>, Refusal> {
-    let mut options = ScanOptions { pattern: None, count: 10, strings: true };
+    let mut options = ScanOptions { pattern: None, count: 10, kind: None };
     for number in (2..call.args.len()).step_by(2) {
         let argument = call.args.get(number + 1).ok_or(Refusal::SYNTAX)?;
         match () {
             () if call.is(number, "match") => options.pattern = Some(argument),
-            () if call.is(number, "type") => options.strings = argument.eq_ignore_ascii_case(b"string"),
+            () if call.is(number, "type") => options.kind = Some(argument),
             () if call.is(number, "count") => {
                 let count = usize::try_from(call.integer(number + 1)?).ok().filter(|count| *count > 0);
                 options.count = count.ok_or(Refusal::SYNTAX)?;
@@ -177,11 +200,26 @@ pub fn copy(call: &mut Call<'_>) -> Done {
     if from == to {
         return Err(Refusal::of("ERR source and destination objects are the same"));
     }
+    if call.shard.store().any_collection(from)?.is_some() {
+        return copy_collection(call, from, to, replaces);
+    }
     let object = call.store().get(from)?.map(|object| (object.to_vec(), object.deadline()));
     let copies = object.is_some() && (replaces || call.store().get(to)?.is_none());
     if let Some((bytes, deadline)) = object.filter(|_| copies) {
         let expiry = deadline.map_or(Expiry::Never, Expiry::At);
         call.store().put_until(to, value(&bytes)?, Condition::Always, expiry)?;
+    }
+    call.reply.integer(i64::from(copies));
+    Ok(())
+}
+
+fn copy_collection(call: &mut Call<'_>, from: Name<'_>, to: Name<'_>, replaces: bool) -> Done {
+    let copies = replaces || call.store().get(to)?.is_none();
+    if copies {
+        let deadline = call.store().get(from)?.and_then(|object| object.deadline());
+        if let Some(collection) = call.shard.store().any_collection(from)?.cloned() {
+            call.store().put_collection(to, collection, deadline.map_or(Expiry::Never, Expiry::At))?;
+        }
     }
     call.reply.integer(i64::from(copies));
     Ok(())
@@ -242,6 +280,10 @@ pub fn object(call: &mut Call<'_>) -> Done {
         return Ok(());
     };
     match subcommand {
+        "encoding" if object.is_collection() => {
+            let kind = call.shard.store().kind_of(&object);
+            call.reply.bulk(kind.map_or("", encoding_name).as_bytes());
+        }
         "encoding" => {
             let is_number =
                 object.version_and_value().is_some_and(|bytes| decimal::parse(&bytes[8..]).is_some());
@@ -275,7 +317,10 @@ pub fn memory(call: &mut Call<'_>) -> Done {
     }
     let name = call.name(2)?;
     match call.shard.store().get(name)? {
-        Some(object) => call.reply.count(object.memory_bytes()),
+        Some(object) => {
+            let beside = call.shard.store().any_collection(name)?.map_or(0, Collection::bytes);
+            call.reply.count(object.memory_bytes() + beside);
+        }
         None => call.reply.null(),
     }
     Ok(())

@@ -1,17 +1,26 @@
 //! Commands: found by name, checked, and run one at a time on the shard.
 
+mod blocking;
 mod call;
 mod client;
+mod combining;
 mod connection;
 mod expiry;
+mod hashes;
 mod keys;
+mod lists;
 mod long;
 mod numbers;
 mod pubsub;
+mod ranges;
 mod server;
+mod sets;
+mod sorted;
 mod strings;
 mod table;
 mod transaction;
+mod waiting;
+mod walks;
 
 use std::time::Instant;
 
@@ -22,6 +31,8 @@ pub use self::long::Long;
 use self::pubsub::Subscriptions;
 use self::table::{Command, Lookup};
 pub use self::transaction::{Transaction, Watched};
+pub use self::waiting::Blocked;
+use self::waiting::Waiting;
 use super::clients::{Clients, Handle};
 use super::listener::Listener;
 use super::parse::Args;
@@ -53,6 +64,10 @@ pub struct Engine {
     pub current: Handle,
     /// Who subscribes to what.
     pub subscriptions: Subscriptions,
+    /// Who waits for what.
+    pub waiting: Waiting,
+    /// Commands of a transaction run.
+    is_in_transaction: bool,
     /// Clients that have something to send.
     pub touched: Vec<Handle>,
     /// What is counted.
@@ -91,6 +106,8 @@ impl Engine {
             clients: Clients::default(),
             current: Handle::default(),
             subscriptions: Subscriptions::default(),
+            waiting: Waiting::default(),
+            is_in_transaction: false,
             touched: Vec::new(),
             counters: RespCounters::new(CounterFile::process(), "kv-resp"),
             lookup: Lookup::new(),
@@ -123,13 +140,15 @@ impl Engine {
     pub fn keep_up(&mut self, shard: &mut Shard) -> Next {
         /// Objects that have expired and that a turn removes.
         const EXPIRED_PER_TURN: usize = 64;
+        self.end_waits();
         let store = shard.store_mut();
         let expired = store.expire(EXPIRED_PER_TURN);
         self.counters.expired.add(expired as u64);
         if store.sweep() || expired == EXPIRED_PER_TURN {
             return Next::AtOnce;
         }
-        store.next_deadline().map_or(Next::Event, Next::At)
+        let deadlines = [store.next_deadline(), self.waiting.next_deadline()];
+        deadlines.into_iter().flatten().min().map_or(Next::Event, Next::At)
     }
 
     /// A number drawn at random. Nobody gains anything by guessing it.
@@ -157,6 +176,9 @@ impl Engine {
                     return;
                 }
                 self.run(command, args, session, reply, shard);
+                if self.waiting.clients() > 0 {
+                    self.serve_waiting(shard);
+                }
             }
             Err(refusal) => {
                 if let Some(transaction) = &mut session.transaction {
@@ -183,6 +205,7 @@ impl Engine {
             reply.truncate(start);
             self.refuse(&refusal, reply);
         }
+        self.waiting.note(command, args);
         if replies != Replies::On || session.replies != Replies::On {
             session.silence(replies, reply, start);
         }

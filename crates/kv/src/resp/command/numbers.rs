@@ -3,7 +3,7 @@
 //! Sums of fractions are exact as long as they have at most 17 digits behind the point, and 21 in front of
 //! it: 0.1 and 0.2 are 0.3.
 
-use super::call::{Call, Done, Refusal, value};
+use super::call::{Call, Done, Refusal, string, value};
 use crate::store::{Condition, Expiry};
 
 pub fn incr(call: &mut Call<'_>) -> Done {
@@ -27,14 +27,20 @@ pub fn decrby(call: &mut Call<'_>) -> Done {
 #[inline]
 fn add(call: &mut Call<'_>, amount: i64) -> Done {
     let name = call.name(1)?;
-    let (_, sum) = call.store().increment(name, amount)?;
+    let sum = match call.store().increment(name, amount) {
+        Ok((_, sum)) => sum,
+        Err(error) => {
+            string(call.shard.store(), name)?;
+            return Err(error.into());
+        }
+    };
     call.reply.integer(sum);
     Ok(())
 }
 
 pub fn incrbyfloat(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    let old = call.store().get(name)?.map(|object| object.to_vec());
+    let old = string(call.shard.store(), name)?.map(|object| object.to_vec());
     let old = old.as_deref().unwrap_or(b"0");
     let sum = sum(old, call.args.at(2))?;
     call.store().put_until(name, value(sum.as_bytes())?, Condition::Always, Expiry::Keep)?;
@@ -46,7 +52,7 @@ pub fn incrbyfloat(call: &mut Call<'_>) -> Done {
 const FRACTION_DIGITS: i32 = 17;
 
 /// The sum of two numbers, as text.
-fn sum(one: &[u8], other: &[u8]) -> Result<String, Refusal> {
+pub fn sum(one: &[u8], other: &[u8]) -> Result<String, Refusal> {
     let (float, other_float) = (float(one)?, float(other)?);
     if let (Some(one), Some(other)) = (fixed(one), fixed(other))
         && let Some(sum) = one.checked_add(other)
@@ -62,7 +68,7 @@ fn sum(one: &[u8], other: &[u8]) -> Result<String, Refusal> {
 }
 
 /// A number as Redis takes it: nothing in front, nothing behind.
-fn float(text: &[u8]) -> Result<f64, Refusal> {
+pub fn float(text: &[u8]) -> Result<f64, Refusal> {
     let text = core::str::from_utf8(text).map_err(|_| Refusal::NOT_A_FLOAT)?;
     let number: f64 = text.parse().map_err(|_| Refusal::NOT_A_FLOAT)?;
     if number.is_nan() { Err(Refusal::NOT_A_FLOAT) } else { Ok(number) }

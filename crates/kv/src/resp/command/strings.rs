@@ -1,6 +1,6 @@
 //! Commands on strings.
 
-use super::call::{Call, Done, Refusal, value};
+use super::call::{Call, Done, Refusal, string, value};
 use super::expiry::{Unit, deadline};
 use crate::VALUE_BYTES_MAX;
 use crate::resp::reply::Reply;
@@ -8,7 +8,7 @@ use crate::store::{Condition, Expiry, Object, WriteError};
 
 pub fn get(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, call.shard.store().get(name)?);
+    reply_value(call.reply, string(call.shard.store(), name)?);
     Ok(())
 }
 
@@ -43,7 +43,7 @@ pub fn set(call: &mut Call<'_>) -> Done {
     let options = set_options(call)?;
     let is_there = match options.gets {
         true => {
-            let object = call.shard.store().get(name)?;
+            let object = string(call.shard.store(), name)?;
             reply_value(call.reply, object);
             object.is_some()
         }
@@ -123,13 +123,13 @@ fn set_for(call: &mut Call<'_>, unit: Unit, command: &str) -> Done {
 
 pub fn getset(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, call.shard.store().get(name)?);
+    reply_value(call.reply, string(call.shard.store(), name)?);
     put(call, 1, 2, Expiry::Never)
 }
 
 pub fn getdel(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, call.shard.store().get(name)?);
+    reply_value(call.reply, string(call.shard.store(), name)?);
     call.store().delete(name, Condition::Always)?;
     Ok(())
 }
@@ -145,7 +145,7 @@ pub fn getex(call: &mut Call<'_>) -> Done {
         }
         _ => return Err(Refusal::SYNTAX),
     };
-    let object = call.shard.store().get(name)?;
+    let object = string(call.shard.store(), name)?;
     let changes = object.is_some_and(|object| change.is_some_and(|change| change != object.deadline()));
     reply_value(call.reply, object);
     match change {
@@ -165,7 +165,7 @@ pub fn mget(call: &mut Call<'_>) -> Done {
     call.reply.array(call.args.len() - 1);
     for key in call.args.from(1) {
         let object = call.shard.store().get(call.named(key)?)?;
-        reply_value(call.reply, object);
+        reply_value(call.reply, object.filter(|object| !object.is_collection()));
         call.check_reply(start)?;
     }
     Ok(())
@@ -212,14 +212,14 @@ fn put_pairs(call: &mut Call<'_>) -> Done {
 
 pub fn strlen(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    let bytes = call.store().get(name)?.map_or(0, |object| object.value_bytes());
+    let bytes = string(call.shard.store(), name)?.map_or(0, |object| object.value_bytes());
     call.reply.count(bytes);
     Ok(())
 }
 
 pub fn append(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    let bytes = call.store().get(name)?.map_or(0, |object| object.value_bytes());
+    let bytes = string(call.shard.store(), name)?.map_or(0, |object| object.value_bytes());
     let length = splice(call, bytes, call.args.at(2))?;
     call.reply.count(length);
     Ok(())
@@ -230,7 +230,7 @@ pub fn setrange(call: &mut Call<'_>) -> Done {
     let offset = usize::try_from(call.integer(2)?).map_err(|_| Refusal::of("ERR offset is out of range"))?;
     let part = call.args.at(3);
     if part.is_empty() {
-        let bytes = call.store().get(name)?.map_or(0, |object| object.value_bytes());
+        let bytes = string(call.shard.store(), name)?.map_or(0, |object| object.value_bytes());
         call.reply.count(bytes);
         return Ok(());
     }
@@ -245,7 +245,7 @@ fn splice(call: &mut Call<'_>, offset: usize, part: &[u8]) -> Result<usize, Refu
     let end =
         offset.checked_add(part.len()).filter(|end| *end <= VALUE_BYTES_MAX).ok_or(Refusal::TOO_LONG)?;
     let name = call.name(1)?;
-    let mut bytes = call.store().get(name)?.map_or_else(Vec::new, |object| object.to_vec());
+    let mut bytes = string(call.shard.store(), name)?.map_or_else(Vec::new, |object| object.to_vec());
     if bytes.len() < end {
         bytes.resize(end, 0);
     }
@@ -257,7 +257,7 @@ fn splice(call: &mut Call<'_>, offset: usize, part: &[u8]) -> Result<usize, Refu
 pub fn getrange(call: &mut Call<'_>) -> Done {
     let (first, last) = (call.integer(2)?, call.integer(3)?);
     let name = call.name(1)?;
-    match call.shard.store().get(name)? {
+    match string(call.shard.store(), name)? {
         None => call.reply.bulk(b""),
         Some(object) => {
             let (from, end) = range(first, last, object.value_bytes());

@@ -3,7 +3,11 @@
 use hashbrown::HashTable;
 
 use super::call::{Call, Done};
-use super::{client, connection, expiry, keys, numbers, pubsub, server, strings, transaction};
+use super::{
+    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, pubsub, server, sets,
+    sorted, strings, transaction,
+};
+use crate::resp::parse::Args;
 
 /// A command.
 #[derive(Debug)]
@@ -51,6 +55,14 @@ impl Command {
         arguments == arity || arity < 0 && arguments >= -arity
     }
 
+    /// The arguments that are keys, as far as its row says.
+    pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { args.len() as i64 + i64::from(last) } else { i64::from(last) };
+        let keys = if first > 0 { first as usize..(last + 1) as usize } else { 0..0 };
+        keys.step_by(step.max(1) as usize).filter_map(move |number| args.get(number))
+    }
+
     /// Its flags, in Redis's words.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         let effect: &[_] = match self.effect {
@@ -92,11 +104,25 @@ const NO_KEYS: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 
+const TWO: (i32, i32, i32) = (1, 2, 1);
+const BUT_LAST: (i32, i32, i32) = (1, -2, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
 const STRING_READS: (&str, Effect) = ("string", Effect::Reads);
 const STRING_WRITES: (&str, Effect) = ("string", Effect::Writes);
 const STRING_GROWS: (&str, Effect) = ("string", Effect::Grows);
+const HASH_READS: (&str, Effect) = ("hash", Effect::Reads);
+const HASH_WRITES: (&str, Effect) = ("hash", Effect::Writes);
+const HASH_GROWS: (&str, Effect) = ("hash", Effect::Grows);
+const LIST_READS: (&str, Effect) = ("list", Effect::Reads);
+const LIST_WRITES: (&str, Effect) = ("list", Effect::Writes);
+const LIST_GROWS: (&str, Effect) = ("list", Effect::Grows);
+const SET_READS: (&str, Effect) = ("set", Effect::Reads);
+const SET_WRITES: (&str, Effect) = ("set", Effect::Writes);
+const SET_GROWS: (&str, Effect) = ("set", Effect::Grows);
+const SORTED_READS: (&str, Effect) = ("sorted-set", Effect::Reads);
+const SORTED_WRITES: (&str, Effect) = ("sorted-set", Effect::Writes);
+const SORTED_GROWS: (&str, Effect) = ("sorted-set", Effect::Grows);
 const KEYS_READS: (&str, Effect) = ("generic", Effect::Reads);
 const KEYS_WRITES: (&str, Effect) = ("generic", Effect::Writes);
 const KEYS_GROWS: (&str, Effect) = ("generic", Effect::Grows);
@@ -157,6 +183,358 @@ pub static COMMANDS: &[Command] = &[
     Command::new("setrange", 4, STRING_GROWS, ONE, strings::setrange, "Replaces a part of a string"),
     Command::new("strlen", 2, STRING_READS, ONE, strings::strlen, "Gives the length of a string"),
     Command::new("substr", 4, STRING_READS, ONE, strings::getrange, "Gives a part of a string"),
+    // Hashes.
+    Command::new("hdel", -3, HASH_WRITES, ONE, hashes::hdel, "Deletes fields of a hash"),
+    Command::new("hexists", 3, HASH_READS, ONE, hashes::hexists, "Says whether a hash has a field"),
+    Command::new("hget", 3, HASH_READS, ONE, hashes::hget, "Gives the value of a field"),
+    Command::new(
+        "hgetall",
+        2,
+        HASH_READS,
+        ONE,
+        hashes::hgetall,
+        "Gives all fields of a hash, with their values",
+    ),
+    Command::new("hincrby", 4, HASH_GROWS, ONE, hashes::hincrby, "Adds to the number that a field has"),
+    Command::new(
+        "hincrbyfloat",
+        4,
+        HASH_GROWS,
+        ONE,
+        hashes::hincrbyfloat,
+        "Adds to a field's number with a fraction",
+    ),
+    Command::new("hkeys", 2, HASH_READS, ONE, hashes::hkeys, "Gives all fields of a hash"),
+    Command::new("hlen", 2, HASH_READS, ONE, hashes::hlen, "Counts the fields of a hash"),
+    Command::new("hmget", -3, HASH_READS, ONE, hashes::hmget, "Gives the values of fields"),
+    Command::new("hmset", -4, HASH_GROWS, ONE, hashes::hmset, "Sets fields of a hash"),
+    Command::new("hrandfield", -2, HASH_READS, ONE, hashes::hrandfield, "Gives fields drawn at random"),
+    Command::new("hscan", -3, HASH_READS, ONE, hashes::hscan, "Gives some of the fields, and where to go on"),
+    Command::new("hset", -4, HASH_GROWS, ONE, hashes::hset, "Sets fields of a hash"),
+    Command::new("hsetnx", 4, HASH_GROWS, ONE, hashes::hsetnx, "Sets a field if the hash does not have it"),
+    Command::new("hstrlen", 3, HASH_READS, ONE, hashes::hstrlen, "Gives the length of a field's value"),
+    Command::new("hvals", 2, HASH_READS, ONE, hashes::hvals, "Gives all values of a hash"),
+    // Lists.
+    Command::new(
+        "blmove",
+        6,
+        LIST_GROWS,
+        TWO,
+        blocking::blmove,
+        "Moves an element between lists, and waits for one",
+    ),
+    Command::new(
+        "blmpop",
+        -5,
+        LIST_WRITES,
+        NO_KEYS,
+        blocking::blmpop,
+        "Takes elements from the first list that has some, and waits for them",
+    ),
+    Command::new(
+        "blpop",
+        -3,
+        LIST_WRITES,
+        BUT_LAST,
+        blocking::blpop,
+        "Takes the first element of a list, and waits for it",
+    ),
+    Command::new(
+        "brpop",
+        -3,
+        LIST_WRITES,
+        BUT_LAST,
+        blocking::brpop,
+        "Takes the last element of a list, and waits for it",
+    ),
+    Command::new(
+        "brpoplpush",
+        4,
+        LIST_GROWS,
+        TWO,
+        blocking::brpoplpush,
+        "Moves the last element of a list to another one, and waits for it",
+    ),
+    Command::new("lindex", 3, LIST_READS, ONE, lists::lindex, "Gives the element at a place"),
+    Command::new("linsert", 5, LIST_GROWS, ONE, lists::linsert, "Inserts an element next to another one"),
+    Command::new("llen", 2, LIST_READS, ONE, lists::llen, "Counts the elements of a list"),
+    Command::new("lmove", 5, LIST_GROWS, TWO, lists::lmove, "Moves an element between lists"),
+    Command::new(
+        "lmpop",
+        -4,
+        LIST_WRITES,
+        NO_KEYS,
+        blocking::lmpop,
+        "Takes elements from the first list that has some",
+    ),
+    Command::new("lpop", -2, LIST_WRITES, ONE, lists::lpop, "Takes the first elements of a list"),
+    Command::new("lpos", -3, LIST_READS, ONE, lists::lpos, "Finds an element"),
+    Command::new("lpush", -3, LIST_GROWS, ONE, lists::lpush, "Puts elements in front of a list"),
+    Command::new(
+        "lpushx",
+        -3,
+        LIST_GROWS,
+        ONE,
+        lists::lpushx,
+        "Puts elements in front of a list if it is there",
+    ),
+    Command::new("lrange", 4, LIST_READS, ONE, lists::lrange, "Gives elements of a list"),
+    Command::new("lrem", 4, LIST_WRITES, ONE, lists::lrem, "Removes elements that are equal to a value"),
+    Command::new("lset", 4, LIST_GROWS, ONE, lists::lset, "Replaces the element at a place"),
+    Command::new("ltrim", 4, LIST_WRITES, ONE, lists::ltrim, "Keeps a part of a list"),
+    Command::new("rpop", -2, LIST_WRITES, ONE, lists::rpop, "Takes the last elements of a list"),
+    Command::new(
+        "rpoplpush",
+        3,
+        LIST_GROWS,
+        TWO,
+        lists::rpoplpush,
+        "Moves the last element of a list to another one",
+    ),
+    Command::new("rpush", -3, LIST_GROWS, ONE, lists::rpush, "Puts elements behind a list"),
+    Command::new("rpushx", -3, LIST_GROWS, ONE, lists::rpushx, "Puts elements behind a list if it is there"),
+    // Sets.
+    Command::new("sadd", -3, SET_GROWS, ONE, sets::sadd, "Adds members to a set"),
+    Command::new("scard", 2, SET_READS, ONE, sets::scard, "Counts the members of a set"),
+    Command::new(
+        "sdiff",
+        -2,
+        SET_READS,
+        ALL,
+        sets::sdiff,
+        "Gives the members of a set that others do not have",
+    ),
+    Command::new(
+        "sdiffstore",
+        -3,
+        SET_GROWS,
+        ALL,
+        sets::sdiffstore,
+        "Stores the members of a set that others do not have",
+    ),
+    Command::new("sinter", -2, SET_READS, ALL, sets::sinter, "Gives the members that all sets have"),
+    Command::new(
+        "sintercard",
+        -3,
+        SET_READS,
+        NO_KEYS,
+        sets::sintercard,
+        "Counts the members that all sets have",
+    ),
+    Command::new(
+        "sinterstore",
+        -3,
+        SET_GROWS,
+        ALL,
+        sets::sinterstore,
+        "Stores the members that all sets have",
+    ),
+    Command::new("sismember", 3, SET_READS, ONE, sets::sismember, "Says whether a set has a member"),
+    Command::new("smembers", 2, SET_READS, ONE, sets::smembers, "Gives all members of a set"),
+    Command::new("smismember", -3, SET_READS, ONE, sets::smismember, "Says which members a set has"),
+    Command::new("smove", 4, SET_GROWS, TWO, sets::smove, "Moves a member to another set"),
+    Command::new("spop", -2, SET_WRITES, ONE, sets::spop, "Takes members drawn at random"),
+    Command::new("srandmember", -2, SET_READS, ONE, sets::srandmember, "Gives members drawn at random"),
+    Command::new("srem", -3, SET_WRITES, ONE, sets::srem, "Removes members from a set"),
+    Command::new("sscan", -3, SET_READS, ONE, sets::sscan, "Gives some of the members, and where to go on"),
+    Command::new("sunion", -2, SET_READS, ALL, sets::sunion, "Gives the members that any set has"),
+    Command::new("sunionstore", -3, SET_GROWS, ALL, sets::sunionstore, "Stores the members that any set has"),
+    // Sorted sets.
+    Command::new(
+        "bzmpop",
+        -5,
+        SORTED_WRITES,
+        NO_KEYS,
+        blocking::bzmpop,
+        "Takes members from the first sorted set that has some, and waits for them",
+    ),
+    Command::new(
+        "bzpopmax",
+        -3,
+        SORTED_WRITES,
+        BUT_LAST,
+        blocking::bzpopmax,
+        "Takes the member with the highest score, and waits for it",
+    ),
+    Command::new(
+        "bzpopmin",
+        -3,
+        SORTED_WRITES,
+        BUT_LAST,
+        blocking::bzpopmin,
+        "Takes the member with the lowest score, and waits for it",
+    ),
+    Command::new("zadd", -4, SORTED_GROWS, ONE, sorted::zadd, "Gives members scores"),
+    Command::new("zcard", 2, SORTED_READS, ONE, sorted::zcard, "Counts the members of a sorted set"),
+    Command::new("zcount", 4, SORTED_READS, ONE, sorted::zcount, "Counts the members with scores in a range"),
+    Command::new(
+        "zdiff",
+        -3,
+        SORTED_READS,
+        NO_KEYS,
+        combining::zdiff,
+        "Gives the members of a sorted set that others do not have",
+    ),
+    Command::new(
+        "zdiffstore",
+        -4,
+        SORTED_GROWS,
+        ONE,
+        combining::zdiffstore,
+        "Stores the members of a sorted set that others do not have",
+    ),
+    Command::new("zincrby", 4, SORTED_GROWS, ONE, sorted::zincrby, "Adds to the score of a member"),
+    Command::new(
+        "zinter",
+        -3,
+        SORTED_READS,
+        NO_KEYS,
+        combining::zinter,
+        "Gives the members that all sorted sets have",
+    ),
+    Command::new(
+        "zinterstore",
+        -4,
+        SORTED_GROWS,
+        ONE,
+        combining::zinterstore,
+        "Stores the members that all sorted sets have",
+    ),
+    Command::new(
+        "zlexcount",
+        4,
+        SORTED_READS,
+        ONE,
+        sorted::zlexcount,
+        "Counts the members in a range of bytes",
+    ),
+    Command::new(
+        "zmpop",
+        -4,
+        SORTED_WRITES,
+        NO_KEYS,
+        blocking::zmpop,
+        "Takes members from the first sorted set that has some",
+    ),
+    Command::new("zmscore", -3, SORTED_READS, ONE, sorted::zmscore, "Gives the scores of members"),
+    Command::new(
+        "zpopmax",
+        -2,
+        SORTED_WRITES,
+        ONE,
+        sorted::zpopmax,
+        "Takes the members with the highest scores",
+    ),
+    Command::new(
+        "zpopmin",
+        -2,
+        SORTED_WRITES,
+        ONE,
+        sorted::zpopmin,
+        "Takes the members with the lowest scores",
+    ),
+    Command::new("zrandmember", -2, SORTED_READS, ONE, sorted::zrandmember, "Gives members drawn at random"),
+    Command::new("zrange", -4, SORTED_READS, ONE, sorted::zrange, "Gives members in a range"),
+    Command::new(
+        "zrangebylex",
+        -4,
+        SORTED_READS,
+        ONE,
+        sorted::zrangebylex,
+        "Gives members in a range of bytes",
+    ),
+    Command::new(
+        "zrangebyscore",
+        -4,
+        SORTED_READS,
+        ONE,
+        sorted::zrangebyscore,
+        "Gives members with scores in a range",
+    ),
+    Command::new("zrangestore", -5, SORTED_GROWS, TWO, sorted::zrangestore, "Stores members in a range"),
+    Command::new("zrank", -3, SORTED_READS, ONE, sorted::zrank, "Gives the rank of a member"),
+    Command::new("zrem", -3, SORTED_WRITES, ONE, sorted::zrem, "Removes members from a sorted set"),
+    Command::new(
+        "zremrangebylex",
+        4,
+        SORTED_WRITES,
+        ONE,
+        sorted::zremrangebylex,
+        "Removes the members in a range of bytes",
+    ),
+    Command::new(
+        "zremrangebyrank",
+        4,
+        SORTED_WRITES,
+        ONE,
+        sorted::zremrangebyrank,
+        "Removes the members in a range of ranks",
+    ),
+    Command::new(
+        "zremrangebyscore",
+        4,
+        SORTED_WRITES,
+        ONE,
+        sorted::zremrangebyscore,
+        "Removes the members with scores in a range",
+    ),
+    Command::new(
+        "zrevrange",
+        -4,
+        SORTED_READS,
+        ONE,
+        sorted::zrevrange,
+        "Gives members in a range, the highest first",
+    ),
+    Command::new(
+        "zrevrangebylex",
+        -4,
+        SORTED_READS,
+        ONE,
+        sorted::zrevrangebylex,
+        "Gives members in a range of bytes, the last first",
+    ),
+    Command::new(
+        "zrevrangebyscore",
+        -4,
+        SORTED_READS,
+        ONE,
+        sorted::zrevrangebyscore,
+        "Gives members with scores in a range, the highest first",
+    ),
+    Command::new(
+        "zrevrank",
+        -3,
+        SORTED_READS,
+        ONE,
+        sorted::zrevrank,
+        "Gives the rank of a member from the highest on",
+    ),
+    Command::new(
+        "zscan",
+        -3,
+        SORTED_READS,
+        ONE,
+        sorted::zscan,
+        "Gives some of the members, and where to go on",
+    ),
+    Command::new("zscore", 3, SORTED_READS, ONE, sorted::zscore, "Gives the score of a member"),
+    Command::new(
+        "zunion",
+        -3,
+        SORTED_READS,
+        NO_KEYS,
+        combining::zunion,
+        "Gives the members that any sorted set has",
+    ),
+    Command::new(
+        "zunionstore",
+        -4,
+        SORTED_GROWS,
+        ONE,
+        combining::zunionstore,
+        "Stores the members that any sorted set has",
+    ),
     // Keys.
     Command::new("copy", -3, KEYS_GROWS, (1, 2, 1), keys::copy, "Copies an object to another key"),
     Command::new("dbsize", 1, KEYS_READS, NO_KEYS, keys::dbsize, "Counts the keys of the database"),

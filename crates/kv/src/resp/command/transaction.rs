@@ -96,7 +96,9 @@ pub fn exec(call: &mut Call<'_>) -> Done {
     call.reply.array(transaction.queued.len());
     for Queued { command, bytes, ranges } in &transaction.queued {
         let args = Args::new(bytes, ranges);
+        call.engine.is_in_transaction = true;
         call.engine.run(command, args, call.session, call.reply, call.shard);
+        call.engine.is_in_transaction = false;
         call.engine.finish_long(call.session, call.reply, call.shard);
         if call.reply.len() - start > REPLY_BYTES_MAX {
             // Some of its commands have run: there is no reply that would say which.

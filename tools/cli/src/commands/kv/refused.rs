@@ -29,7 +29,7 @@ impl Refusal for ReadError {
     fn meaning(&self, table: &str) -> Failure {
         match self {
             Self::UnknownTable => no_table(table),
-            Self::DiskFailed => Failure::run(self),
+            Self::DiskFailed | Self::Collection => Failure::run(self),
         }
     }
 }

@@ -1,0 +1,317 @@
+//! Random commands on collections, to us and to the redis-server of this machine: the replies are the same.
+//! Where there is no redis-server nothing is tested, and it says so; `scripts/prepare test` installs it.
+
+mod redis;
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use redis::{Client, LONG, Served};
+
+/// A redis-server at a socket of its own; `None` when there is none.
+struct Reference {
+    process: Child,
+    folder: std::path::PathBuf,
+}
+
+impl Reference {
+    fn start(name: &str) -> Option<Self> {
+        let folder = std::env::temp_dir().join(format!("fc-reference-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "socket"]);
+        match command.current_dir(&folder).stdout(Stdio::null()).spawn() {
+            Ok(process) => Some(Self { process, folder }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                println!("unsupported: redis-server is not installed");
+                None
+            }
+            Err(error) => panic!("redis-server does not start: {error}"),
+        }
+    }
+
+    fn client(&self) -> Client<UnixStream> {
+        let begun = Instant::now();
+        loop {
+            match UnixStream::connect(self.folder.join("socket")) {
+                Ok(stream) => return Client::of(stream),
+                Err(error) => assert!(begun.elapsed() < LONG, "redis-server does not listen: {error}"),
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _status = self.process.wait();
+        let _kept = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Numbers drawn from a seed.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len() as u64) as usize]
+    }
+}
+
+/// What a command looks like: `k` is a key, `m` a member, `v` a value, `n` a small number of either sign, `c`
+/// a count, `s` a score, `l` and `b` limits by score and by member; `a|b` one of these words, and `?x` a word
+/// that may be left out.
+const HASHES: &[&str] = &[
+    "HSET k m v",
+    "HSET k m v m v",
+    "HSETNX k m v",
+    "HGET k m",
+    "HMGET k m m",
+    "HDEL k m m",
+    "HLEN k",
+    "HEXISTS k m",
+    "HSTRLEN k m",
+    "HINCRBY k m n",
+    "HINCRBYFLOAT k m s",
+    "HMSET k m v",
+    "HSET k m",
+];
+const LISTS: &[&str] = &[
+    "LPUSH k v v",
+    "RPUSH k v v v",
+    "LPUSHX k v",
+    "RPUSHX k v",
+    "LPOP k",
+    "RPOP k",
+    "LPOP k c",
+    "RPOP k c",
+    "LLEN k",
+    "LRANGE k n n",
+    "LINDEX k n",
+    "LSET k n v",
+    "LINSERT k BEFORE|AFTER v v",
+    "LREM k n v",
+    "LTRIM k n n",
+    "LPOS k v",
+    "LPOS k v RANK n",
+    "LPOS k v COUNT c",
+    "LPOS k v RANK n COUNT c MAXLEN c",
+    "LMOVE k k LEFT|RIGHT LEFT|RIGHT",
+    "RPOPLPUSH k k",
+    "LMPOP 2 k k LEFT|RIGHT ?COUNT c",
+    "BLPOP k k 0.01",
+    "BLMOVE k k LEFT|RIGHT LEFT|RIGHT 0.01",
+    "BLMPOP 0.01 1 k LEFT COUNT c",
+    "RPUSH k v v v",
+];
+const SETS: &[&str] = &[
+    "SADD k m m",
+    "SADD k m m m",
+    "SREM k m m",
+    "SCARD k",
+    "SISMEMBER k m",
+    "SMISMEMBER k m m",
+    "SMOVE k k m",
+    "SINTERSTORE k k k",
+    "SUNIONSTORE k k k",
+    "SDIFFSTORE k k k",
+    "SINTERCARD 2 k k",
+    "SINTERCARD 2 k k LIMIT c",
+    "SRANDMEMBER k 0",
+    "SPOP k 0",
+];
+const SORTED: &[&str] = &[
+    "ZADD k s m s m",
+    "ZADD k NX|XX|GT|LT|CH s m s m",
+    "ZADD k INCR s m",
+    "ZADD k XX INCR s m",
+    "ZINCRBY k s m",
+    "ZREM k m m",
+    "ZCARD k",
+    "ZSCORE k m",
+    "ZMSCORE k m m",
+    "ZRANK k m",
+    "ZREVRANK k m",
+    "ZCOUNT k l l",
+    "ZRANGE k n n ?WITHSCORES",
+    "ZREVRANGE k n n ?WITHSCORES",
+    "ZRANGEBYSCORE k l l ?WITHSCORES",
+    "ZREVRANGEBYSCORE k l l ?WITHSCORES",
+    "ZRANGEBYSCORE k l l LIMIT n n",
+    "ZRANGE k l l BYSCORE ?REV ?WITHSCORES",
+    "ZRANGE k n n REV ?WITHSCORES",
+    "ZRANGESTORE k k n n ?REV",
+    "ZREMRANGEBYRANK k n n",
+    "ZREMRANGEBYSCORE k l l",
+    "ZPOPMIN k ?c",
+    "ZPOPMAX k ?c",
+    "BZPOPMIN k 0.01",
+    "BZPOPMAX k k 0.01",
+    "ZMPOP 2 k k MIN|MAX COUNT c",
+    "BZMPOP 0.01 1 k MIN",
+    "ZUNIONSTORE k 2 k k",
+    "ZUNIONSTORE k 2 k k WEIGHTS s s AGGREGATE SUM|MIN|MAX",
+    "ZINTERSTORE k 2 k k AGGREGATE SUM|MIN|MAX",
+    "ZDIFFSTORE k 2 k k",
+    "ZUNION 2 k k WITHSCORES",
+    "ZINTER 2 k k ?WITHSCORES",
+    "ZDIFF 2 k k",
+    "ZINTER 3 k k",
+    "ZUNION 0 k",
+];
+const SAME_SCORES: &[&str] = &[
+    "ZADD k 0 m 0 m",
+    "ZRANGEBYLEX k b b",
+    "ZREVRANGEBYLEX k b b",
+    "ZRANGEBYLEX k b b LIMIT n n",
+    "ZREMRANGEBYLEX k b b",
+    "ZLEXCOUNT k b b",
+    "ZRANGE k b b BYLEX ?REV",
+    "ZRANGE k b b BYLEX ?REV LIMIT n n",
+    "ZREM k m",
+    "ZRANGE k 0 -1 WITHSCORES",
+];
+const KEYS: &[&str] = &[
+    "DEL k",
+    "TYPE k",
+    "EXISTS k",
+    "RENAME k k",
+    "COPY k k ?REPLACE",
+    "GET k",
+    "APPEND k v",
+    "INCR k",
+    "SET k v",
+    "SET k v GET",
+    "SETNX k v",
+    "STRLEN k",
+    "MGET k k",
+    "EXPIRE k 1000",
+    "TTL k",
+    "PERSIST k",
+    "GETSET k v",
+    "GETDEL k",
+    "DBSIZE",
+    "SMEMBERS k",
+    "HGETALL k",
+    "HKEYS k",
+    "HVALS k",
+    "SUNION k k",
+    "SINTER k k",
+    "SDIFF k k",
+    "LRANGE k 0 -1",
+    "ZRANGE k 0 -1 WITHSCORES",
+];
+
+fn command(draws: &mut Draws, pattern: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for word in pattern.split(' ') {
+        let word = match word.strip_prefix('?') {
+            Some(_) if draws.below(2) == 0 => continue,
+            Some(word) => word,
+            None => word,
+        };
+        let number = draws.below(10) as i64;
+        words.push(match word {
+            "k" => format!("key:{}", draws.below(4)),
+            "m" => draws.of(&["a", "b", "c", "d", "e", "f", "ab", "", "10"]).to_owned(),
+            "v" => draws.of(&["x", "y", "z", "7", "-3", "", "2.5"]).to_owned(),
+            "n" => (number - 4).to_string(),
+            "c" => number.to_string(),
+            "s" => draws.of(&["0", "1", "-1", "2.5", "1e3", "inf", "-inf", "3", "-0.5", "x"]).to_owned(),
+            "l" => draws.of(&["-inf", "+inf", "0", "(0", "1", "(1", "(2.5", "3", "1000"]).to_owned(),
+            "b" => draws.of(&["-", "+", "[a", "(a", "[c", "(d", "[", "(b", "[zz"]).to_owned(),
+            word => draws.of(&word.split('|').collect::<Vec<_>>()).to_owned(),
+        });
+    }
+    words
+}
+
+/// What has no order is put into one.
+fn ordered(words: &[String], reply: String) -> String {
+    let parts = match words[0].as_str() {
+        "SMEMBERS" | "SUNION" | "SINTER" | "SDIFF" | "HKEYS" | "HVALS" => 2,
+        "HGETALL" => 4,
+        _ => return reply,
+    };
+    let mut elements = reply.split('|');
+    let header = elements.next().unwrap_or_default().to_owned();
+    let mut elements: Vec<_> = elements.collect();
+    // Line ends of the last one, if it is empty, were taken for those of the reply.
+    elements.resize(elements.len().next_multiple_of(2), "");
+    let mut elements: Vec<_> = elements.chunks(parts).collect();
+    elements.sort_unstable();
+    header + "|" + &elements.concat().join("|")
+}
+
+fn differ(name: &str, patterns: &[&str], hello: bool) {
+    let Some(reference) = Reference::start(&format!("{name}-{hello}")) else { return };
+    let served = Served::start();
+    let (mut ours, mut theirs) = (served.unix_client(), reference.client());
+    if hello {
+        assert!(ours.ask("HELLO 3").starts_with('%') && theirs.ask("HELLO 3").starts_with('%'));
+    }
+    let seed = std::env::var("FARCALL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) << 1 | u64::from(hello));
+    println!("FARCALL_TEST_SEED={seed}");
+    let mut draws = Draws(seed);
+    let mut history = Vec::new();
+    for _ in 0..STEPS {
+        let pattern = match draws.below(8) {
+            0 | 1 => draws.of(KEYS),
+            _ => draws.of(patterns),
+        };
+        let words = command(&mut draws, pattern);
+        let bytes: Vec<_> = words.iter().map(String::as_bytes).collect();
+        ours.send(&bytes);
+        theirs.send(&bytes);
+        let replies = [ours.reply(), theirs.reply()].map(|reply| ordered(&words, reply));
+        history.push(words.join(" "));
+        if replies.iter().all(|reply| reply.starts_with('-')) {
+            // Of two things that are wrong either may be said first.
+            continue;
+        }
+        let last = history.len().saturating_sub(40);
+        assert_eq!(replies[0], replies[1], "ours and theirs; seed {seed}:\n{}", history[last..].join("\n"));
+    }
+}
+
+/// Commands of one run.
+const STEPS: usize = 3000;
+
+#[test]
+fn hashes_do_what_those_of_redis_do() {
+    differ("hashes", HASHES, false);
+    differ("hashes", HASHES, true);
+}
+
+#[test]
+fn lists_do_what_those_of_redis_do() {
+    differ("lists", LISTS, false);
+    differ("lists", LISTS, true);
+}
+
+#[test]
+fn sets_do_what_those_of_redis_do() {
+    differ("sets", SETS, false);
+    differ("sets", SETS, true);
+}
+
+#[test]
+fn sorted_sets_do_what_those_of_redis_do() {
+    differ("sorted", SORTED, false);
+    differ("sorted", SORTED, true);
+}
+
+#[test]
+fn members_of_one_score_do_what_those_of_redis_do() {
+    differ("lex", SAME_SCORES, false);
+    differ("lex", SAME_SCORES, true);
+}
