@@ -8,8 +8,9 @@ use crate::resp::reply::Protocol;
 use crate::resp::session::{Replies, Session};
 
 /// The subcommands.
-pub const SUBCOMMANDS: &[&str] =
-    &["getname", "id", "info", "kill", "list", "no-evict", "no-touch", "reply", "setinfo", "setname"];
+pub const SUBCOMMANDS: &[&str] = &[
+    "getname", "id", "info", "kill", "list", "no-evict", "no-touch", "reply", "setinfo", "setname", "unblock",
+];
 
 pub fn client(call: &mut Call<'_>) -> Done {
     match subcommand(call, SUBCOMMANDS)? {
@@ -18,6 +19,7 @@ pub fn client(call: &mut Call<'_>) -> Done {
             true => call.reply.null(),
             false => call.reply.bulk(&call.session.name),
         },
+        ("unblock", 3 | 4) => return unblock(call),
         ("setname", 3) => {
             call.session.name = checked_name(call.args.at(2))?.to_vec();
             call.reply.ok();
@@ -129,19 +131,39 @@ fn line_of(session: &Session, now_ms: u64) -> String {
     let resp = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
     let _never_fails = writeln!(
         line,
-        "id={} addr={} laddr= fd=0 name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 multi=-1 cmd={} \
+        "id={} addr={} laddr= fd=0 name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 cmd={} \
          user=default redir=-1 resp={resp} lib-name={} lib-ver={}",
         session.id,
         session.address,
         text(&session.name),
         seconds(session.since_ms),
         seconds(session.last_ms),
+        if session.blocked.is_some() { 'b' } else { 'N' },
         session.database,
         session.last_command,
         text(&session.library[0]),
         text(&session.library[1]),
     );
     line
+}
+
+/// Ends the wait of a client.
+fn unblock(call: &mut Call<'_>) -> Done {
+    let error = match call.args.get(3) {
+        None => None,
+        Some(_) if call.is(3, "timeout") => None,
+        Some(_) if call.is(3, "error") => Some("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        Some(_) => {
+            return Err(Refusal::of("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+    };
+    let id = call.integer(2)?;
+    let is_it = |session: &Session| i64::try_from(session.id) == Ok(id);
+    let client = call.engine.clients.all().find(|(_, connection)| is_it(&connection.session));
+    let client = client.map(|(client, _)| client);
+    let waited = client.is_some_and(|client| call.engine.unblock(client, error));
+    call.reply.integer(i64::from(waited));
+    Ok(())
 }
 
 /// Which clients are sent away.

@@ -179,7 +179,7 @@ fn clients(call: &mut Call<'_>) -> Lines {
     lines([
         ("connected_clients", call.engine.clients.count().to_string()),
         ("maxclients", call.engine.clients_max.to_string()),
-        ("blocked_clients", "0".to_owned()),
+        ("blocked_clients", call.engine.waiting.clients().to_string()),
     ])
 }
 

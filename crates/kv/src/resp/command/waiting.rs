@@ -188,7 +188,10 @@ impl Engine {
     /// Runs the command again that a client waits with.
     fn serve(&mut self, client: Handle, shard: &mut Shard) {
         let Some(mut connection) = self.clients.take(client) else { return };
-        if let Some(blocked) = connection.session.blocked.take() {
+        if connection.is_closing {
+            // Nobody would read what was taken for it.
+            self.waiting.forget(client, &mut connection.session);
+        } else if let Some(blocked) = connection.session.blocked.take() {
             self.current = client;
             let mut reply = Reply::new(core::mem::take(&mut connection.output), connection.session.protocol);
             let start = reply.len();
