@@ -28,7 +28,7 @@ fn places_that_cannot_be_had_are_sentences() {
     for (variables, expected) in [
         (
             &[("PMI_SIZE", "4"), ("PMI_RANK", "2")][..],
-            "refused: PMI_SIZE=4: a launcher that does not speak PMIx",
+            "refused: PMI_SIZE=4: a launcher that speaks neither PMIx nor PMI 1",
         ),
         (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2")], "in each process FARCALL_RANK=$SLURM_PROCID"),
         (&[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "0")], "FARCALL_SIZE=4"),

@@ -2,9 +2,9 @@
 //! all.
 //!
 //! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix` speak PMIx, the Process Management Interface for
-//! Exascale; `mpirun` of MPICH speaks PMI 1 ([`PmiJob`]). Only so much of it is used as is needed to find
-//! farcall's own rendezvous; no traffic passes through it. The library is opened when the environment says
-//! that such a launcher started this process, and not linked.
+//! Exascale; `mpirun` of MPICH and `srun --mpi=pmi2` speak PMI 1 ([`PmiJob`]). Only so much of it is used as
+//! is needed to find farcall's own rendezvous; no traffic passes through it. The library is opened when the
+//! environment says that such a launcher started this process, and not linked.
 
 mod ffi;
 mod pmi;

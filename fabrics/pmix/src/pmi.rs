@@ -1,5 +1,5 @@
-//! PMI 1, which MPICH's launcher speaks (and Intel's and MVAPICH's): lines of text over a socket that the
-//! process inherits.
+//! PMI 1, which MPICH's launcher speaks (and Intel's and MVAPICH's, and Slurm's with `--mpi=pmi2`): lines of
+//! text over a socket that the process inherits.
 //!
 //! Its protocol is that of MPICH's "simple PMI": requests and answers are `cmd=NAME key=value …`, one a line.
 
@@ -40,7 +40,7 @@ impl PmiJob {
         let descriptor = i32::try_from(number("PMI_FD")?).ok()?;
         let is_socket = std::fs::read_link(format!("/proc/self/fd/{descriptor}"))
             .is_ok_and(|target| target.to_string_lossy().starts_with("socket:"));
-        let is_local = number("MPI_LOCALNRANKS") == Some(size);
+        let is_local = is_on_one_machine(size, number);
         // SAFETY: the descriptor is open, and whoever set the variable left it to this process, which takes
         // it once.
         let connection = is_socket.then(|| unsafe { UnixStream::from_raw_fd(descriptor) })?;
@@ -72,6 +72,15 @@ impl PmiJob {
         let told = value_of(&answer, "value").ok_or(PmixError::NotText)?.to_owned();
         ask("cmd=finalize", "finalize_ack")?;
         Ok(told)
+    }
+}
+
+/// MPICH's launcher says how many processes are on this machine, also where it runs within a job of Slurm;
+/// Slurm how many machines there are.
+fn is_on_one_machine(size: u32, number: impl Fn(&str) -> Option<u32>) -> bool {
+    match number("MPI_LOCALNRANKS") {
+        Some(local) => local == size,
+        None => number("SLURM_STEP_NUM_NODES") == Some(1),
     }
 }
 
@@ -140,6 +149,18 @@ mod tests {
     fn what_cannot_be_passed_on_and_what_is_refused_are_errors() {
         assert_eq!(share(0, Some("two words"), "").0, Err(PmixError::NotText));
         assert_eq!(share(1, None, "").0, Ok(String::new()));
+    }
+
+    #[test]
+    fn launchers_say_whether_all_are_on_one_machine() {
+        let is_local = |variables: &[(&str, u32)]| {
+            let number =
+                |wanted: &str| variables.iter().find_map(|(name, value)| (*name == wanted).then_some(*value));
+            is_on_one_machine(4, number)
+        };
+        assert!(is_local(&[("MPI_LOCALNRANKS", 4)]) && is_local(&[("SLURM_STEP_NUM_NODES", 1)]));
+        assert!(!is_local(&[("MPI_LOCALNRANKS", 2), ("SLURM_STEP_NUM_NODES", 1)]), "the step of a script");
+        assert!(!is_local(&[("SLURM_STEP_NUM_NODES", 2)]) && !is_local(&[]));
     }
 
     #[test]

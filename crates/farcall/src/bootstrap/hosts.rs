@@ -39,6 +39,11 @@ impl HostPort {
         Ok(addresses)
     }
 
+    /// The name or address before the port, as it was written.
+    pub(super) fn host(&self) -> &str {
+        self.0.rsplit_once(':').expect("checked when it was read").0
+    }
+
     /// Where this machine listens so that others reach it under this name: at the addresses that the name has
     /// here. Debian and others let a machine's own name lead to loopback, where no other machine arrives;
     /// then it is all interfaces.
@@ -83,6 +88,11 @@ impl HostList {
     /// How many ranks the list has, at least 1.
     pub fn size(&self) -> usize {
         self.0.len()
+    }
+
+    /// The entries, in order.
+    pub(super) fn places(&self) -> &[HostPort] {
+        &self.0
     }
 
     /// Where the rendezvous listens.

@@ -67,8 +67,8 @@ pub enum LaunchError {
     },
     /// This process is one of several, and nothing says where they meet.
     #[error(
-        "{size}={processes}: a launcher that does not speak PMIx started this process; set FARCALL_RENDEZVOUS \
-         and FARCALL_SIZE={processes}, and in each process FARCALL_RANK=${rank}, or unset {size}"
+        "{size}={processes}: a launcher that speaks neither PMIx nor PMI 1 started this process; {better}set \
+         FARCALL_RENDEZVOUS and FARCALL_SIZE={processes}, and in each process FARCALL_RANK=${rank}, or unset {size}"
     )]
     NotSpokenTo {
         /// The launcher's variable with the number of processes.
@@ -77,6 +77,8 @@ pub enum LaunchError {
         processes: u32,
         /// The launcher's variable with the number of this one.
         rank: &'static str,
+        /// How the launcher is made to speak; empty where it is not.
+        better: &'static str,
     },
     /// The size is not the length of the host list.
     #[error("FARCALL_SIZE={size} differs from the {hosts} entries of FARCALL_HOSTS; unset FARCALL_SIZE")]

@@ -21,6 +21,7 @@ mod rendezvous;
 mod secret;
 mod start;
 mod stream;
+mod told;
 mod variables;
 
 pub use children::{ChildPlan, Children, SpawnError, StillRunning, end_with_this_thread};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall_pmix::{Job, PmiJob, PmixError, pmi_job};
-use rustix::system::uname;
 
 use super::children::{ChildPlan, Children, SpawnError};
 use super::directory::{Directory, JoinError, LocalRanks};
@@ -16,6 +15,7 @@ use super::incarnation::random_incarnation;
 use super::launch::{Launch, LaunchError};
 use super::placement::{Placement, PlacementError};
 use super::rendezvous::{Rendezvous, RendezvousError};
+use super::told;
 
 /// How long a process waits for the rendezvous when nobody says otherwise: the other machines may start
 /// later.
@@ -74,7 +74,7 @@ pub enum BootstrapError {
 
 impl Bootstrap {
     /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx (`mpirun`,
-    /// `prterun`, `srun --mpi=pmix`) or PMI 1 (`mpirun` of MPICH) says; alone when there is none either. One
+    /// `prterun`, `srun --mpi=pmix`) or PMI 1 (`mpirun` of MPICH, `srun --mpi=pmi2`) says; alone when there is none either. One
     /// of several processes that another launcher started is not alone, and has to be told where the others
     /// are.
     ///
@@ -203,15 +203,10 @@ impl Bootstrap {
         let bind = if is_local { "127.0.0.1:0" } else { "0.0.0.0:0" };
         let rendezvous = (rank == 0).then(|| Rendezvous::bind(bind, size)).transpose()?;
         let own_address = rendezvous.as_ref().map(|rendezvous| {
-            let (address, system) = (rendezvous.address(), uname());
-            if is_local {
-                address.to_string()
-            } else {
-                format!("{}:{}", system.nodename().to_string_lossy(), address.port())
-            }
+            let address = rendezvous.address();
+            if is_local { address.to_string() } else { told::of_this_machine(address.port()) }
         });
-        let told = share(own_address.as_deref())?;
-        let address = HostPort::parse(&told).ok_or(PmixError::NotText)?;
+        let address = told::place(&share(own_address.as_deref())?).ok_or(PmixError::NotText)?;
         let directory = Directory::join(&address, rank, size, random_incarnation(), JOIN_WITHIN)?;
         Ok(Self::with_directory(directory, rendezvous))
     }
