@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod ranks;
+pub mod slurm;
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};

@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
@@ -82,24 +83,19 @@ impl Hosts {
         format!("10.66.7.{}", host + 1)
     }
 
-    /// The program as a rank on a host, which calls itself `nodeN`.
+    /// The program as a rank on a host.
     fn command(&self, host: usize) -> Command {
-        let mut command = Command::new("ip");
-        let enter = format!("hostname node{host} && exec \"$@\"");
         // As on other machines, the clock began at another time.
         let clock = format!("{}", host * 1000);
-        command.args([
-            "netns",
-            "exec",
-            &self.name(host),
-            "unshare",
-            "--uts",
-            "--time",
-            "--monotonic",
-            &clock,
-        ]);
-        command.args(["sh", "-c", &enter, "sh"]);
-        command.arg(env!("CARGO_BIN_EXE_farcall"));
+        self.program(host, Path::new(env!("CARGO_BIN_EXE_farcall")), &["--time", "--monotonic", &clock])
+    }
+
+    /// A program on a host, which calls itself `nodeN`, and is apart in what else `unshare` is asked for.
+    pub fn program(&self, host: usize, program: &Path, apart: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        let enter = format!("hostname node{host} && exec \"$@\"");
+        command.args(["netns", "exec", &self.name(host), "unshare", "--uts"]).args(apart);
+        command.args(["sh", "-c", &enter, "sh"]).arg(program);
         command
     }
 }
