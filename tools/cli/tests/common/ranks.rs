@@ -34,7 +34,7 @@ pub fn workloads(ranks: usize, seconds: &str) -> [Vec<String>; 4] {
         if seconds.len() > 1 {
             &["--messages", millions, "--seconds", "300"]
         } else {
-            &["--messages", "20000"]
+            &["--messages", "2000"]
         },
         &["--seconds", seconds],
     ];
