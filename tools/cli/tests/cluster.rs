@@ -6,8 +6,11 @@ mod common;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use common::ranks::{Hosts, Ranks, children_of, kill, workloads};
+use common::ranks::{Hosts, Ranks, children_of, kill, workloads, workloads_over};
 use serde_json::Value;
+
+/// How many hosts a cluster has.
+const HOSTS: usize = 4;
 
 /// Clusters have the machine one after the other.
 static CLUSTER: Mutex<()> = Mutex::new(());
@@ -42,14 +45,15 @@ impl Drop for Folder {
 #[test]
 fn every_workload_runs_on_a_cluster_of_hosts_and_its_record_names_them() {
     let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-    let hosts = match Hosts::new(3) {
+    let hosts = match Hosts::new(HOSTS) {
         Ok(hosts) => hosts,
         Err(why) => return println!("unsupported: no network namespaces here ({why})"),
     };
-    for arguments in workloads(3, "1") {
+    let transports = ["basic+udp", "tcp"];
+    for arguments in transports.iter().flat_map(|transport| workloads_over(transport, HOSTS, "1")) {
         let folder = Folder::new(&arguments[0]);
         let path = folder.0.to_string_lossy().into_owned();
-        let outputs = Ranks::start(3, Some(&hosts), &arguments, &["--record", &path]).wait();
+        let outputs = Ranks::start(HOSTS, Some(&hosts), &arguments, &["--record", &path]).wait();
         for (rank, output) in outputs.iter().enumerate() {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "rank {rank} of {arguments:?}: {said}");
@@ -58,7 +62,7 @@ fn every_workload_runs_on_a_cluster_of_hosts_and_its_record_names_them() {
         let run = folder.run();
         let ranks = run["ranks"].as_array().expect("there are ranks");
         let named: Vec<_> = ranks.iter().map(|rank| rank["host"].as_str().expect("a name")).collect();
-        assert_eq!(named, ["node0", "node1", "node2"], "{arguments:?}");
+        assert_eq!(named, ["node0", "node1", "node2", "node3"], "{arguments:?}");
         assert!(run["window_seconds"].is_number() && run["lost"].is_null(), "{run}");
         assert!(folder.is_read(), "{arguments:?}");
         for (rank, about) in ranks.iter().enumerate() {

@@ -9,6 +9,11 @@ use std::thread;
 
 /// The workloads, each with arguments that let it run for about as long as `seconds` says, by `ranks` ranks.
 pub fn workloads(ranks: usize, seconds: &str) -> [Vec<String>; 4] {
+    workloads_over("basic+udp", ranks, seconds)
+}
+
+/// The same over another transport.
+pub fn workloads_over(transport: &str, ranks: usize, seconds: &str) -> [Vec<String>; 4] {
     let millions = "1000000000";
     let clients = (ranks - 1).to_string();
     let words: [&[&str]; 4] = [
@@ -16,7 +21,7 @@ pub fn workloads(ranks: usize, seconds: &str) -> [Vec<String>; 4] {
             "perf",
             "echo",
             "--transport",
-            "basic+udp",
+            transport,
             "--sizes",
             "1K",
             "--count",
@@ -24,9 +29,9 @@ pub fn workloads(ranks: usize, seconds: &str) -> [Vec<String>; 4] {
             "--clients",
             &clients,
         ],
-        &["shuffle", "--transport", "basic+udp", "--sizes", "1000", "--launches", "1"],
-        &["msgrate", "--transport", "basic+udp", "--mode", "futures", "--size", "8", "--inflight", "8"],
-        &["benchkv", "--transport", "basic+udp", "--runs", "1", "--keys", "64"],
+        &["shuffle", "--transport", transport, "--sizes", "1000", "--launches", "1"],
+        &["msgrate", "--transport", transport, "--mode", "futures", "--size", "8", "--inflight", "8"],
+        &["benchkv", "--transport", transport, "--runs", "1", "--keys", "64"],
     ];
     let more: [&[&str]; 4] = [
         &["--seconds", seconds],
