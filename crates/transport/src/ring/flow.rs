@@ -12,7 +12,7 @@ use farcall_driver::{
 use farcall_protocol::matching::Overrun;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
-use super::record::DESCRIPTOR_BYTES;
+use super::entry::DESCRIPTOR_BYTES;
 use super::session::{Session, Shared, Stage, reason_of, slot_of};
 use crate::DownReason;
 

@@ -11,6 +11,7 @@
 
 mod counters;
 mod deliver;
+mod entry;
 mod flow;
 mod notices;
 mod receive;

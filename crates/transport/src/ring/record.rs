@@ -1,9 +1,6 @@
 //! Records: opened in the ring at the first entry for a peer, filled, and published at the next flush or when
 //! full, so that what a poll produces for one peer costs few publications and one doorbell.
 //!
-//! Most payloads are a word or two. Written in place, without the call of a function that copies, they leave
-//! their callers nothing to come back to, so that these keep no registers.
-//!
 //! In a conversation each record holds one message, and its peer has nothing else to do but to wait for it.
 //! The next call or response after such a record was found is not put together first: it is written to a
 //! place in the ring that was looked for meanwhile, and published by the verb itself. Only the next: what
@@ -12,10 +9,10 @@
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind,
 };
-use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
-use super::session::{SendHalf, Session, Shared, slot_of};
+use super::entry::{DESCRIPTOR_BYTES, encode_descriptor};
+use super::session::{Session, Shared, slot_of};
 use crate::trace::event;
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
@@ -23,12 +20,6 @@ pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 
 /// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
 pub const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
-
-/// Payloads up to this are copied in place: two words.
-pub const BRIEF_BYTES: usize = 2 * WORD_BYTES;
-
-/// Payloads from this on may go to their place at once, if the driver knows that this is faster.
-const LONG_BYTES_MIN: usize = 512;
 
 /// Records grow to this many bytes while a poll fills one after the other. From about half of that on, they
 /// are copied into the ring in a way that does not fetch the lines that the peer has read.
@@ -46,67 +37,6 @@ const MANY_MESSAGES: usize = 16;
 /// Messages of this many bytes, headers included, take longer to write and to read than to fetch.
 const SHORT_MESSAGE_BYTES: usize = 128;
 
-/// A message without its payload.
-#[derive(Clone, Copy, Debug)]
-pub struct Message {
-    pub direction: Direction,
-    /// The call's number or the tag.
-    pub call: u32,
-    /// The service or the status; 0 with a tag.
-    pub selector: u16,
-}
-
-/// Whether a message asks, answers or neither.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    Request,
-    Response,
-    OneWay,
-}
-
-impl Message {
-    /// A message with a tag.
-    #[inline]
-    pub fn tagged(tag: Tag) -> Self {
-        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
-    }
-
-    /// The header of its entry when the payload is inside. Always inlined: its kind is known where it is
-    /// made.
-    #[inline(always)]
-    pub fn inline_header(self, length: usize) -> u64 {
-        let Self { direction, call, selector } = self;
-        let kind = match direction {
-            Direction::Request => EntryKind::Request,
-            Direction::Response => EntryKind::Response,
-            Direction::OneWay => EntryKind::Message,
-        };
-        EntryHeader { kind, call, selector, length: length as u32 }.to_word()
-    }
-
-    /// The header of its entry when that names a block.
-    pub fn block_header(self) -> u64 {
-        let Self { direction, call, selector } = self;
-        let kind = match direction {
-            Direction::Request => EntryKind::RequestBlock,
-            Direction::Response => EntryKind::ResponseBlock,
-            Direction::OneWay => EntryKind::MessageBlock,
-        };
-        EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u32 }.to_word()
-    }
-}
-
-/// Bytes of a block's descriptor in an entry.
-pub const DESCRIPTOR_BYTES: usize = 2 * WORD_BYTES;
-
-/// A descriptor as the payload of an entry.
-fn encode_descriptor(block: BlockDescriptor) -> [u8; DESCRIPTOR_BYTES] {
-    let mut bytes = [0; DESCRIPTOR_BYTES];
-    bytes[..WORD_BYTES].copy_from_slice(&block.offset.to_le_bytes());
-    bytes[WORD_BYTES..].copy_from_slice(&block.length.to_le_bytes());
-    bytes
-}
-
 /// Bytes of a place for a message that leaves at once. Longer records are copied in other ways, and prepared
 /// for.
 const PLACE_BYTES: usize = RUNWAY_BYTES - RECORD_ALIGN;
@@ -118,13 +48,13 @@ const PLACE_PAYLOAD_BYTES_MAX: usize = PLACE_BYTES - RECORD_OVERHEAD - WORD_BYTE
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenRecord {
     /// Its offset in the ring.
-    offset: usize,
+    pub offset: usize,
     /// Bytes used so far, headers included; 0 when no record is open.
-    used: usize,
+    pub used: usize,
     /// Bytes that may be used.
-    room: usize,
+    pub room: usize,
     /// Entries so far.
-    entries: u16,
+    pub entries: u16,
     /// The number of the first tagged message in it, if there is one.
     first_message: u32,
     /// Whether the session is listed for the next flush.
@@ -162,96 +92,6 @@ impl OpenRecord {
     fn close(&mut self) {
         (self.last, self.used, self.room) = (self.used, 0, 0);
     }
-}
-
-impl<S> SendHalf<S> {
-    /// Whether something has to be sent for which there was no room.
-    #[inline]
-    pub fn waits_for_room(&self) -> bool {
-        !self.backlog.is_empty() || !self.messages.waiting.is_empty()
-    }
-
-    /// Whether a call or a response with this payload goes into records, and none waits that must go before
-    /// it.
-    #[inline]
-    pub fn may_append(&self, payload: &[u8]) -> bool {
-        payload.len() <= self.inline_bytes && self.backlog.is_empty()
-    }
-
-    /// Payloads up to this travel inside the ring.
-    #[inline]
-    pub fn inline_bytes_of(&self, direction: Direction) -> usize {
-        match direction {
-            Direction::Request | Direction::Response => self.inline_bytes,
-            Direction::OneWay => self.message_inline_bytes,
-        }
-    }
-}
-
-impl<S: LaneSender> SendHalf<S> {
-    /// Writes an entry into the open record; false when none is open, or it has no room.
-    #[inline]
-    fn put(&mut self, header: u64, payload: &[u8]) -> bool {
-        self.put_as::<false>(header, payload)
-    }
-
-    /// As [`SendHalf::put`], without the call of a function that copies; false also when the payload is too
-    /// long for that.
-    #[inline(always)]
-    pub fn put_brief(&mut self, header: u64, payload: &[u8]) -> bool {
-        payload.len() <= BRIEF_BYTES && self.put_as::<true>(header, payload)
-    }
-
-    #[inline(always)]
-    fn put_as<const IS_BRIEF: bool>(&mut self, header: u64, payload: &[u8]) -> bool {
-        let open = &mut self.record;
-        let end = open.used + WORD_BYTES + padded(payload.len());
-        if end > open.room {
-            return false;
-        }
-        let sender = self.sender.as_mut().expect("sessions with an open record are up");
-        // No further than it is filled now: one bound less than of all that it may hold.
-        let record = sender.record(open.offset, end);
-        let at = open.used - RECORD_HEADER_BYTES;
-        let (word, place) =
-            record[at..].split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
-        *word = header.to_le_bytes();
-        if IS_BRIEF {
-            copy_brief(place, payload);
-        } else if payload.len() < LONG_BYTES_MIN {
-            place[..payload.len()].copy_from_slice(payload);
-        } else {
-            sender.write_payload(open.offset, at + WORD_BYTES, payload);
-        }
-        open.used = end;
-        open.entries += 1;
-        true
-    }
-}
-
-/// Copies up to [`BRIEF_BYTES`] to a place of as many whole words: two pieces that are the same, or overlap,
-/// or meet.
-#[inline(always)]
-fn copy_brief(place: &mut [u8], payload: &[u8]) {
-    match payload.len() {
-        0 => {}
-        1..4 => {
-            for at in [0, payload.len() / 2, payload.len() - 1] {
-                place[at] = payload[at];
-            }
-        }
-        4..8 => copy_ends::<4>(place, payload),
-        _ => copy_ends::<8>(place, payload),
-    }
-}
-
-/// Copies the first `N` bytes and the last.
-#[inline(always)]
-fn copy_ends<const N: usize>(place: &mut [u8], payload: &[u8]) {
-    let place = &mut place[..payload.len()];
-    let (Some(first), Some(last)) = (payload.first_chunk::<N>(), payload.last_chunk::<N>()) else { return };
-    place[..N].copy_from_slice(first);
-    place[payload.len() - N..].copy_from_slice(last);
 }
 
 impl<D: LaneDriver> Session<D> {

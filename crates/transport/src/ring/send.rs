@@ -10,7 +10,7 @@ use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
 use farcall_protocol::matching::{Tag, lines};
 
 use super::Ring;
-use super::record::{Direction, Message};
+use super::entry::{Direction, EntryHead};
 use super::session::{Session, Shared, Stage, Waiting};
 use crate::matcher::{Matcher, WaitingSend};
 use crate::trace::event;
@@ -57,7 +57,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         if session.tx.messages.may_send(counted)
             && payload.len() <= session.tx.message_inline_bytes
             && !self.shared.tracer.is_on()
-            && session.tx.put_brief(Message::tagged(tag).inline_header(payload.len()), payload)
+            && session.tx.put_brief(EntryHead::tagged(tag).inline_header(payload.len()), payload)
         {
             session.tx.messages.send(counted);
             return Submitted::Sent;
@@ -96,7 +96,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
 
     /// What is in a record leaves at the end of the poll at the latest.
     fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
-        let is_it = |message: &Message| message.direction == Direction::Request && message.call == call.0;
+        let is_it = |message: &EntryHead| message.direction == Direction::Request && message.call == call.0;
         let waits =
             |slot: usize| self.sessions[slot].tx.backlog.iter().any(|waiting| is_it(&waiting.message));
         !self.slot_of(session).is_some_and(waits)
@@ -139,15 +139,15 @@ impl<D: LaneDriver> Outbox for Ring<D> {
 
 /// A request, without its payload.
 #[inline]
-fn request(call: CallId, service: Service) -> Message {
-    Message { direction: Direction::Request, call: call.0, selector: service.0 }
+fn request(call: CallId, service: Service) -> EntryHead {
+    EntryHead { direction: Direction::Request, call: call.0, selector: service.0 }
 }
 
 /// The response to a request, without its payload.
 #[inline]
-fn response(request: RequestId, status: Status) -> Message {
+fn response(request: RequestId, status: Status) -> EntryHead {
     let (call, selector) = (request.token as u32, status.to_wire());
-    Message { direction: Direction::Response, call, selector }
+    EntryHead { direction: Direction::Response, call, selector }
 }
 
 impl<D: LaneDriver> Ring<D> {
@@ -182,7 +182,7 @@ impl<D: LaneDriver> Ring<D> {
 
     /// Sends a request, or lets it wait, if it is within the limits.
     #[cold]
-    fn submit_call(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
+    fn submit_call(&mut self, slot: usize, message: EntryHead, payload: Outgoing<'_>) -> Submitted {
         let session = &mut self.sessions[slot];
         let &mut Session { message_bytes_max: bytes_max, calls_max, .. } = session;
         if payload.len() > bytes_max {
@@ -208,7 +208,7 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// Sends a request or a response now, or puts it into the backlog.
-    fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
+    fn submit(&mut self, slot: usize, message: EntryHead, payload: Outgoing<'_>) -> Submitted {
         let Self { sessions, shared, matcher, .. } = self;
         let session = &mut sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.tx.backlog.is_empty();
@@ -235,7 +235,7 @@ impl<D: LaneDriver> Ring<D> {
         if session.tx.messages.may_send(counted)
             && payload.len() <= session.tx.message_inline_bytes
             && !self.shared.tracer.is_on()
-            && session.append(Message::tagged(tag).inline_header(payload.len()), payload, &mut self.shared)
+            && session.append(EntryHead::tagged(tag).inline_header(payload.len()), payload, &mut self.shared)
         {
             session.tx.messages.send(counted);
             return Submitted::Sent;
@@ -331,7 +331,7 @@ impl<D: LaneDriver> Session<D> {
     /// Puts a message into a record; gives the payload back when there is no room.
     fn transmit<'p>(
         &mut self,
-        message: Message,
+        message: EntryHead,
         payload: Outgoing<'p>,
         shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
@@ -350,7 +350,7 @@ impl<D: LaneDriver> Session<D> {
 
     fn transmit_block<'p>(
         &mut self,
-        message: Message,
+        message: EntryHead,
         payload: Outgoing<'p>,
         shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
@@ -382,7 +382,7 @@ impl<D: LaneDriver> Session<D> {
 
     /// Names a block that was lent in a message for which there is room.
     #[inline(never)]
-    fn announce_block(&mut self, message: Message, block: BlockDescriptor, shared: &mut Shared<D>) {
+    fn announce_block(&mut self, message: EntryHead, block: BlockDescriptor, shared: &mut Shared<D>) {
         self.append_descriptor(message.block_header(), block);
         self.tx.lent_blocks += 1;
         shared.counters.blocks_sent.increment();
@@ -424,7 +424,7 @@ impl<D: LaneDriver> Session<D> {
         submitted: Option<u64>,
         shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
-        self.transmit(Message::tagged(tag), payload, shared)?;
+        self.transmit(EntryHead::tagged(tag), payload, shared)?;
         let number = self.tx.messages.send(counted);
         shared.tracer.mark_submitted(submitted, number, self.id);
         if !self.tx.record.is_open() {

@@ -17,8 +17,9 @@ use farcall_protocol::ring::{
 
 use super::RingConfig;
 use super::counters::RingCounters;
+use super::entry::EntryHead;
 use super::flow::Ahead;
-use super::record::{Message, OpenRecord};
+use super::record::OpenRecord;
 use crate::batch::Unanswered;
 use crate::matcher::{Deferred, MatchState, SendQueue};
 use crate::trace::CallTracer;
@@ -130,7 +131,7 @@ pub struct Reading {
 
 /// A call or a response that waits for room.
 pub struct Waiting {
-    pub message: Message,
+    pub message: EntryHead,
     pub payload: WaitingPayload,
 }
 
