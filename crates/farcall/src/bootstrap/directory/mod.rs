@@ -11,6 +11,7 @@ mod in_process;
 mod link;
 mod member;
 mod state;
+mod thread;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
