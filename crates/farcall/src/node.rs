@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use farcall_base::{Identity, SessionNumbers};
+use farcall_base::{Identity, SessionNumbers, explained};
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_sim::Host;
@@ -207,7 +207,7 @@ impl Node {
         };
         let transport = builder
             .build(kind)
-            .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
+            .map_err(|error| EndpointError::Resources { transport: kind, reason: explained(&*error) })?;
         directions.publish(transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
         counters.incarnation.set(identity.incarnation);

@@ -185,7 +185,7 @@ impl Conductor {
         let connections = Connections::new(Arc::clone(&shared), door, counters);
         let named = std::thread::Builder::new().name("farcall-shm".into());
         let thread = named.spawn(move || connections.run()).map_err(|error| {
-            let advice = "raise the limit of processes (ulimit -u, pids.max)";
+            let advice = "raise the limits of processes and memory (ulimit -u, ulimit -v, pids.max)";
             io::Error::new(error.kind(), format!("cannot start a thread: {error}; {advice}"))
         })?;
         Ok(Self { shared, thread: Some(thread) })

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use farcall_base::explained;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -56,7 +57,7 @@ struct Running {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
     /// The program cannot be run.
-    #[error("cannot start `{program}` as rank {rank}: {reason}; check its path and the limit of processes")]
+    #[error("cannot start `{program}` as rank {rank}: {reason}")]
     Program {
         /// The rank it was to have.
         rank: u32,
@@ -112,7 +113,7 @@ impl ChildPlan {
             Err(error) => Err(SpawnError::Program {
                 rank: self.rank,
                 program: command.get_program().to_string_lossy().into_owned(),
-                reason: error.to_string(),
+                reason: explained(&error),
             }),
         }
     }

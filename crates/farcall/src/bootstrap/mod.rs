@@ -41,7 +41,7 @@ pub use listing::{KEPT_AFTER_RESTART, Listing, Server};
 pub use placement::{Placement, PlacementError};
 pub use refusal::Refusal;
 pub use rendezvous::{Rendezvous, RendezvousError, fuzz_rendezvous};
-pub use start::{Bootstrap, BootstrapError, JOIN_WITHIN, REGISTRY_DEFAULT};
+pub use start::{Bootstrap, BootstrapError, JOIN_WITHIN, REGISTRY_DEFAULT, own_executable};
 pub use stream::KEY_FILE_VARIABLE;
 pub(crate) use variables::NamesPlace;
 pub use variables::{

@@ -1,6 +1,9 @@
 //! The start of a process: from its environment or from a call to a place in a cluster.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,10 +238,21 @@ impl Bootstrap {
     }
 }
 
+/// The file of this program: the kernel's link to it, even if another file has its name meanwhile, and where
+/// there is no `/proc` the name by which it was started.
+pub fn own_executable() -> PathBuf {
+    const LINK: &str = "/proc/self/exe";
+    if Path::new(LINK).exists() {
+        return LINK.into();
+    }
+    let named = rustix::param::linux_execfn().to_bytes();
+    if named.is_empty() { LINK.into() } else { OsStr::from_bytes(named).into() }
+}
+
 /// This program with its arguments. The link is followed by the child itself, which still is this program
 /// then, so that a file that was replaced in the meantime does no harm.
 fn this_program() -> Command {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(own_executable());
     let mut arguments = std::env::args_os();
     if let Some(name) = arguments.next() {
         command.arg0(name);

@@ -37,5 +37,7 @@ pub(crate) fn read(
 }
 
 fn sentence(error: std::io::Error) -> String {
-    format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u, pids.max)")
+    format!(
+        "cannot start a thread: {error}; raise the limits of processes and memory (ulimit -u, ulimit -v, pids.max)"
+    )
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use farcall::bootstrap::own_executable;
+
 /// A program that can be made a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program(Option<PathBuf>);
@@ -45,8 +47,8 @@ impl Program {
     }
 
     /// The file to start, which is this program's even if another has been put in its place meanwhile.
-    pub(crate) fn path(&self) -> &Path {
-        self.0.as_deref().unwrap_or(Path::new("/proc/self/exe"))
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.clone().unwrap_or_else(own_executable)
     }
 
     /// What stands behind the name of one of its processes in an error: nothing for this program's.
@@ -70,7 +72,7 @@ mod tests {
         assert!(this.path().is_absolute() && this.suffix().starts_with(" (/"));
         assert_eq!(
             (Program::THIS.path(), Program::THIS.suffix()),
-            (Path::new("/proc/self/exe"), String::new())
+            (PathBuf::from("/proc/self/exe"), String::new())
         );
     }
 }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farcall_base::{Address, NO_RANK};
+use farcall_base::{Address, NO_RANK, explained};
 
 pub use self::error::{BarrierError, JoinError, MissingRanks, PublishError, ResolveError};
 
@@ -132,7 +132,7 @@ impl Directory {
         };
         let incarnation = join.incarnation;
         let member = Member::new(address.clone(), opened, join)
-            .map_err(|error| JoinError::Resources { reason: error.to_string() })?;
+            .map_err(|error| JoinError::Resources { reason: explained(&error) })?;
         Ok(Self { rank, size, incarnation, way: Way::Member(member) })
     }
 

@@ -9,10 +9,11 @@ mod strangers;
 mod values;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
+use farcall_base::explained;
 use farcall_driver::{KeyFile, KeyFileError};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -32,6 +33,13 @@ pub struct Rendezvous {
     address: SocketAddr,
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Whether an address is on a loopback interface that is down. No packet is sent.
+fn is_cut_off(address: &SocketAddr) -> bool {
+    let route = || UdpSocket::bind((address.ip(), 0))?.connect(address);
+    address.ip().is_loopback()
+        && route().is_err_and(|error| error.kind() == io::ErrorKind::NetworkUnreachable)
 }
 
 /// Why a registry cannot run.
@@ -56,6 +64,14 @@ pub enum RendezvousError {
     /// The cluster key that `FARCALL_SECURITY_KEY_FILE` names cannot be used.
     #[error(transparent)]
     Key(#[from] KeyFileError),
+    /// Nobody would reach it: `ip link set lo up`.
+    #[error(
+        "the loopback interface is down, so that {address} cannot be reached; bring it up (ip link set lo up)"
+    )]
+    NoLoopback {
+        /// Where it would listen.
+        address: SocketAddr,
+    },
     /// No thread or descriptor is left.
     #[error("cannot start the rendezvous: {reason}; end other processes or raise the limits of this one")]
     Resources {
@@ -97,8 +113,11 @@ impl Rendezvous {
         let refused = |error: io::Error| RendezvousError::Listen { address, reason: error.to_string() };
         let keys = stream::file_of_environment().map(|path| KeyFile::open(&path)).transpose()?;
         let listener = TcpListener::bind(at).map_err(refused)?;
+        if let Some(address) = listener.local_addr().ok().filter(is_cut_off) {
+            return Err(RendezvousError::NoLoopback { address });
+        }
         Self::serve(listener, registry, keys)
-            .map_err(|error| RendezvousError::Resources { reason: error.to_string() })
+            .map_err(|error| RendezvousError::Resources { reason: explained(&error) })
     }
 
     /// Where it listens.

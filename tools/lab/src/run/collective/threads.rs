@@ -24,7 +24,9 @@ pub enum ThreadsError {
     #[error("the ranks did not come together within {GATHER_MAX:?}")]
     Gather,
     /// The system has no more threads: use fewer ranks, or allow more of them.
-    #[error("cannot start a thread for each rank: {0}; raise the limit of processes (ulimit -u, pids.max)")]
+    #[error(
+        "cannot start a thread for each rank: {0}; raise the limits of processes and memory (ulimit -u, ulimit -v, pids.max)"
+    )]
     Spawn(std::io::Error),
     /// A rank could not do its part.
     #[error("{0}")]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use farcall::bootstrap::{ChildPlan, Children, HostPort};
+use farcall::bootstrap::{ChildPlan, Children, HostPort, own_executable};
 use serde::{Deserialize, Serialize};
 
 /// How a launcher tells a process its place; a process of a measurement is told another one.
@@ -93,7 +93,7 @@ impl Running {
 }
 
 fn plan(order: &Order) -> ChildPlan {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(own_executable());
     command.args([&order.command, &order.job]).stdin(Stdio::null()).stdout(Stdio::piped());
     // Where reports are written, UCX would otherwise write its messages.
     command.env("UCX_LOG_FILE", "stderr");
