@@ -3,100 +3,18 @@
 //!
 //! Most of it needs root and the tools of util-linux. Where they are not there, a test says so and passes.
 
+mod common;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::surroundings::{
+    FARCALL, LONG, Running, ended, fails, farcall_by, place, processes_with, runs, words,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
-
-/// Nothing here takes a tenth of it on an idle machine.
-const LONG: Duration = Duration::from_secs(100);
-
-const FARCALL: &str = env!("CARGO_BIN_EXE_farcall");
-
-/// A process that is killed when the test is over.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only when it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        Self(command.spawn().expect("the program runs"))
-    }
-
-    /// Waits for its end, which comes.
-    fn end(&mut self) -> ExitStatus {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.0.try_wait().expect("it is a child of this process") {
-                return status;
-            }
-            assert!(begun.elapsed() < LONG, "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).expect("it is there");
-    }
-}
-
-/// What a command that ends said on standard error, and its status.
-fn ended(command: &mut Command) -> (ExitStatus, String) {
-    let mut running =
-        Running::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()));
-    let status = running.end();
-    let mut said = String::new();
-    let mut errors = running.0.stderr.take().expect("it is piped");
-    errors.read_to_string(&mut said).expect("messages are text");
-    (status, said)
-}
-
-/// A failure as it has to be: a status, and one sentence with these words.
-fn fails(command: &mut Command, code: i32, words: &str) {
-    let (status, said) = ended(command);
-    assert_eq!(status.code(), Some(code), "{command:?}: {said}");
-    assert!(said.lines().count() == 1 && said.contains(words), "{command:?}: {said}");
-}
-
-fn words(program: &str, arguments: &str) -> Command {
-    let mut command = Command::new(program);
-    command.args(arguments.split_whitespace());
-    command
-}
-
-/// Whether the program runs in this way; a sentence if not.
-fn runs(way: &str) -> bool {
-    let (program, arguments) = way.split_once(' ').expect("a program and its arguments");
-    let mut command = words(program, arguments);
-    let outcome = command.arg(FARCALL).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let does = outcome.is_ok_and(|status| status.success());
-    if !does {
-        println!("unsupported: `{way} farcall` does not run here");
-    }
-    does
-}
-
-/// The program, started in this way.
-fn farcall_by(way: &str, arguments: &str) -> Command {
-    let (program, options) = way.split_once(' ').expect("a program and its arguments");
-    let mut command = words(program, options);
-    command.arg(FARCALL).args(arguments.split_whitespace());
-    command
-}
-
-/// A place for a store that nothing else listens at.
-fn place(number: u32) -> String {
-    format!("127.0.0.1:{}", 40_000 + (std::process::id() * 13 + number) % 20_000)
-}
 
 #[test]
 fn a_user_without_processes_to_spare_gets_a_sentence() {
@@ -275,15 +193,6 @@ fn a_quota_of_processor_time_is_recorded_and_named_by_explain() {
     assert!(run.contains(r#""cpu_quota": "0.3 cores""#), "{run}");
     let explained = String::from_utf8(explained.stdout).expect("text");
     assert!(explained.contains("the quota of their control group, 0.3 cores"), "{explained}");
-}
-
-/// The processes whose command line has this word.
-fn processes_with(word: &str) -> Vec<Pid> {
-    let numbers = fs::read_dir("/proc").expect("there is one").flatten().filter_map(|entry| {
-        let number = entry.file_name().to_str()?.parse().ok()?;
-        fs::read_to_string(entry.path().join("cmdline")).ok()?.contains(word).then_some(number)
-    });
-    numbers.filter_map(Pid::from_raw).collect()
 }
 
 #[test]

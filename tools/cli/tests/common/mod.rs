@@ -4,6 +4,7 @@
 
 pub mod ranks;
 pub mod slurm;
+pub mod surroundings;
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
