@@ -142,7 +142,7 @@ fn every_fast_way_of_rings_is_taken_on_the_simulated_fabric() {
     }
     assert!(count("received_in_place") > 0, "no message was received where it was deferred");
     assert_eq!(
-        (count("messages_sent"), count("ring_full")),
+        (count("messages_sent"), count("waited_for_room")),
         (MESSAGES, 1),
         "all but the first call left at once"
     );

@@ -9,7 +9,9 @@ pub enum LimitError {
     #[error(transparent)]
     Cores(#[from] CoresError),
     /// The system gave no thread: allow more of them.
-    #[error("cannot start a thread: {reason}; raise the limits of processes and memory (ulimit -u, ulimit -v, pids.max)")]
+    #[error(
+        "cannot start a thread: {reason}; raise the limits of processes and memory (ulimit -u, ulimit -v, pids.max)"
+    )]
     Thread {
         /// The system's own words.
         reason: String,

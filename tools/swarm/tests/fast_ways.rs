@@ -15,7 +15,7 @@ const WAYS: [&str; 9] = [
     "matched_batches",
     "message_batches",
     "unexpected",
-    "ring_full",
+    "waited_for_room",
     "blocks_sent",
     "credit_records_sent",
     "wrap_records_sent",

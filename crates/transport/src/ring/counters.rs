@@ -18,7 +18,7 @@ farcall_driver::declare_counters! {
         wrap_records_sent: "records" => "Records that only skipped to the start of a ring",
         blocks_sent: "blocks" => "Payloads sent as blocks",
         blocks_received: "blocks" => "Payloads received as blocks",
-        ring_full: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
+        waited_for_room: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
         blocks_full: "times" => "Payloads that found no block memory free, at each try",
         window_full: "times" => "Tagged messages that found the peer's window full, at each try",
         backlog: "messages" => "Messages that wait for room now",

@@ -222,7 +222,10 @@ impl<D: LaneDriver> Ring<D> {
         // calls.
         session.unanswered_requests += usize::from(message.direction == Direction::Response);
         session.tx.backlog.push_back(Waiting { message, payload });
-        shared.counters.ring_full.increment();
+        // What waits for its session to open says nothing about room.
+        if session.stage == Stage::Up {
+            shared.counters.waited_for_room.increment();
+        }
         shared.mark_blocked();
         Submitted::Queued
     }
@@ -263,7 +266,10 @@ impl<D: LaneDriver> Ring<D> {
         let Some(payload) = refused else { return Submitted::Sent };
         let payload = WaitingPayload::without_block(payload, &mut matcher.spares);
         session.tx.messages.waiting.push_back(WaitingSend { send, tag, payload, submitted });
-        shared.counters.ring_full.increment();
+        // What waits for its session to open says nothing about room.
+        if session.stage == Stage::Up {
+            shared.counters.waited_for_room.increment();
+        }
         shared.mark_blocked();
         Submitted::Queued
     }

@@ -20,7 +20,7 @@ const COUNTERS: [(&str, &str); 13] = [
     ("records_sent", "batches sent"),
     ("credit_records_sent", "credit-only batches"),
     ("wrap_records_sent", "wraps"),
-    ("ring_full", "credit stalls"),
+    ("waited_for_room", "waits for room"),
     ("requests", "requests received"),
     ("answered", "responses received"),
 ];
@@ -36,7 +36,7 @@ pub fn show_rank(rank: usize, found: &RankResult, report: &mut Report) -> Result
     for (counter, name) in COUNTERS {
         let count = found.counted(counter);
         // That there were no stalls is worth a line where there could have been some.
-        if count > 0 || (counter == "ring_full" && found.counted("records_sent") > 0) {
+        if count > 0 || (counter == "waited_for_room" && found.counted("records_sent") > 0) {
             let each = count as f64 / turns.max(1) as f64;
             report.line(format_args!("{name:<20} {count:>12} {each:>10.4} a turn"))?;
         }

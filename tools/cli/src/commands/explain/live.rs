@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "ring_room",
-        reads: Reads::EventsOfCalls("ring_full"),
+        reads: Reads::EventsOfCalls("waited_for_room"),
         cause: "room in rings, block memory or the peer's window: messages had to wait for it",
         next: "twice the `ring.ring_bytes`, or a peer that reads sooner",
     },

@@ -16,7 +16,7 @@ pub const SLEEPS: &str = "sleeps";
 
 /// Counters of what holds calls up, wherever they are counted. Sessions that ended are none: clients leave.
 pub const STALLS: [&str; 14] = [
-    "ring_full",
+    "waited_for_room",
     BACKLOG,
     "credit_records_sent",
     "retransmissions",
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn stalls_are_rates_but_for_levels() {
         let stall = |name, amount| Stall { name, amount }.shown();
-        assert_eq!(stall("ring_full", 1500.0), "ring_full 1.5K/s");
+        assert_eq!(stall("waited_for_room", 1500.0), "waited_for_room 1.5K/s");
         assert_eq!(stall("backlog", 5.0), "backlog 5");
     }
 

@@ -95,7 +95,7 @@ mod tests {
             counter(CALLS, calls),
             counter(POLLS, seconds * 10),
             counter(BUSY_POLLS, seconds * u64::from(pid)),
-            counter("ring_full", stalls),
+            counter("waited_for_room", stalls),
         ];
         let groups = vec![GroupSnapshot { label: "ring+shm#0".to_owned(), counters }];
         let snapshot = Snapshot { owner: pid.into(), unlisted_groups: 0, groups };

@@ -64,7 +64,7 @@ impl Anatomy {
             in_flight,
             is_alone: figure.in_flight <= 1 && figure.more.get("clients").and_then(Value::as_u64) == Some(1),
             per_second,
-            waiting: counted(figure, "ring_full") / (2.0 * calls),
+            waiting: counted(figure, "waited_for_room") / (2.0 * calls),
             // By Little's law a call takes the number in flight over the rate.
             silent: (silence_nanos / calls / (in_flight / per_second * 1e9)).min(0.99),
             silences: counted(figure, "silences"),

@@ -223,7 +223,7 @@ impl<'a> Law<'a> {
     fn room(&self, counters: &'static [&'static str]) -> Option<Taken> {
         let count = |name: &str| match name {
             // What waits for room is counted with what waits for blocks or windows.
-            "ring_full" => {
+            "waited_for_room" => {
                 let others = self.evidence.counted("blocks_full") + self.evidence.counted("window_full");
                 if others > 0.0 { 0.0 } else { self.evidence.counted(name) }
             }

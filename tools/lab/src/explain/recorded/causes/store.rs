@@ -24,7 +24,7 @@ struct Daemon {
     /// Requests that it answered, its own clients' and other ranks'.
     answered: f64,
     /// Messages that had to wait for room.
-    ring_full: f64,
+    waited_for_room: f64,
 }
 
 /// A measured store.
@@ -110,7 +110,7 @@ impl Daemon {
             busy: ((phases.sum::<f64>() - empty) / window).clamp(0.0, 1.0),
             yielded: number("yielded_nanos").unwrap_or(0.0) / window,
             answered: counted("local") + counted("incoming"),
-            ring_full: counted("ring_full"),
+            waited_for_room: counted("waited_for_room"),
         })
     }
 }
@@ -194,7 +194,7 @@ fn daemon(store: &Store) -> Option<Cause> {
 }
 
 fn ring_room(store: &Store) -> Option<Cause> {
-    let waited: f64 = store.daemons.iter().map(|daemon| daemon.ring_full).sum();
+    let waited: f64 = store.daemons.iter().map(|daemon| daemon.waited_for_room).sum();
     let share = (waited / store.requests.max(1.0)).min(0.9);
     (share >= 0.01).then(|| Cause {
         rule: "ring_room",

@@ -109,7 +109,7 @@ pub const RULES: &[Rule] = {
         ),
         rule(
             "ring_room",
-            Room(&["ring_full"]),
+            Room(&["waited_for_room"]),
             "room in the rings",
             Multiply("fabric.lanes.ring_bytes", 16.0),
         ),
