@@ -126,7 +126,7 @@ impl<D: LaneDriver> Ring<D> {
             tracer: CallTracer::default(),
             dirty: Vec::new(),
             closing: Vec::new(),
-            blocked: 0,
+            is_blocked: false,
             ahead: Ahead::default(),
         };
         Self {

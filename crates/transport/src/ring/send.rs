@@ -277,14 +277,14 @@ impl<D: LaneDriver> Ring<D> {
     /// Publishes all open records, after what waits has been given its chance.
     #[inline]
     pub(super) fn publish_all(&mut self) {
-        if self.shared.blocked > 0 || !self.shared.dirty.is_empty() {
+        if self.shared.is_blocked || !self.shared.dirty.is_empty() {
             self.publish_dirty();
         }
     }
 
     #[inline(never)]
     fn publish_dirty(&mut self) {
-        if self.shared.blocked > 0 {
+        if self.shared.is_blocked {
             self.retry_blocked();
         }
         let mut index = 0;
@@ -314,13 +314,13 @@ impl<D: LaneDriver> Ring<D> {
             // waits.
             session.return_credit_if_due(shared);
         }
-        let is_blocked = |session: &&Session<D>| {
+        let is_blocked = |session: &Session<D>| {
             session.tx.waits_for_room()
                 || session.rx.borrowed_blocks > 0
                 || session.rx.messages.window.credit_is_due()
                 || session.has_notices()
         };
-        shared.blocked = sessions.iter().filter(is_blocked).count();
+        shared.is_blocked = sessions.iter().any(is_blocked);
         shared.counters.backlog.set(sessions.iter().map(|session| session.tx.backlog.len() as u64).sum());
     }
 

@@ -282,12 +282,13 @@ pub struct Shared<D> {
     pub config: RingConfig,
     pub counters: RingCounters,
     pub tracer: CallTracer,
-    /// The slots of sessions with an open record.
+    /// The slots of sessions whose open record, or doorbell, waits for the next flush.
     pub dirty: Vec<u16>,
     /// Sessions to be ended at the end of the poll.
     pub closing: Vec<(usize, DownReason)>,
-    /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
-    pub blocked: usize,
+    /// Whether some session may have a backlog, borrowed blocks or notices, so that flushing must look after
+    /// all.
+    pub is_blocked: bool,
     pub ahead: Ahead,
 }
 
@@ -309,7 +310,7 @@ impl<D> Shared<D> {
 
     /// Notes that flushing must look after some session's backlog or blocks.
     pub fn mark_blocked(&mut self) {
-        self.blocked = self.blocked.max(1);
+        self.is_blocked = true;
     }
 }
 
