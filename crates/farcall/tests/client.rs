@@ -226,6 +226,23 @@ fn a_deadline_passes_although_the_future_is_not_polled() {
 }
 
 #[test]
+fn a_deadline_that_passes_in_the_queue_ends_the_call_once() {
+    for kind in KINDS {
+        let (endpoint, server, _node, parts) = endpoint(kind);
+        let (client, mut port) = Client::over(&endpoint, 10);
+        let late = client.call(server, ECHO, b"late").within(Duration::ZERO).start().expect("room");
+        let in_time = client.call(server, ECHO, b"in time").within(LONG).start().expect("room");
+        while !in_time.is_complete() {
+            port.turn();
+        }
+        assert_eq!(late.wait().expect_err("its time is over"), CallError::TimedOut.into());
+        assert_eq!(&*in_time.wait().expect("an answer"), b"in time");
+        parts.0.store(true, Relaxed);
+        parts.1.join().expect("the server ends");
+    }
+}
+
+#[test]
 fn a_dropped_future_cancels_its_call_and_gives_its_place_back() {
     for kind in KINDS {
         let world = World::new(kind, 2);

@@ -132,10 +132,10 @@ impl<'e> ClientPort<'e> {
         timeout: Duration,
         completer: Completer<CallResult>,
     ) {
-        let Some(beginning) = Beginning::of(completer.slot()) else { return };
         if timeout.is_zero() {
-            return beginning.refused(Err(CallError::TimedOut.into()));
+            return completer.complete(Err(CallError::TimedOut.into()));
         }
+        let Some(beginning) = Beginning::of(completer.slot()) else { return };
         let call = match &payload {
             Owned::Shared(bytes) if bytes.len() <= COPIED_MAX => {
                 self.endpoint.call(peer, service, &bytes[..])
