@@ -93,11 +93,8 @@ fn resident() -> u64 {
 fn ten_thousand_sessions_of_one_server_take_little_memory_and_quiet_ones_no_looks() {
     let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
     let place = HostPort::from(registry.address());
-    let settings = settings(&[
-        "peers.sessions_max=12000",
-        "peers.sessions_per_host=12000",
-        "endpoint.peer_timeout=40s",
-    ]);
+    let settings =
+        settings(&["peers.sessions_max=12000", "peers.sessions_per_host=12000", "endpoint.peer_timeout=40s"]);
     let node = Node::new(Bootstrap::open(&place, LONG).expect("the registry is there"), settings.clone());
     let server = node.endpoint_with(TransportKind::BASIC_UDP, &settings).expect("an endpoint");
     server.serve(ECHO, |request, reply| reply.send(request.payload()));
