@@ -116,9 +116,9 @@ pub use connect::ConnectError;
 pub use endpoint::{
     Answer, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall, ContextReceive,
     ContextSend, Deferred, Endpoint, EndpointCounters, EndpointTrace, Event, Message, OPERATIONS_MAX,
-    Operation, OrRefused, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome, Received,
-    Receiving, Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
-    TracedPeer, WaitSet,
+    Operation, OrRefused, Outcome, Peer, Pending, REASON_BYTES_MAX, Reason, ReceiveError, ReceiveMessage,
+    ReceiveOutcome, Received, Receiving, Reply, Request, Response, SendError, SendMessage, Sending,
+    SourceChoice, TagChoice, TracedPeer, WaitSet,
 };
 pub use executor::Executor;
 pub use farcall_base::Instant;

@@ -196,7 +196,7 @@ fn encode<T: Serialize, E: Debug>(request: &T) -> Result<Vec<u8>, TypedError<E>>
 
 fn decode<S: TypedService>(answer: Result<&[u8], ClientError>) -> TypedResult<S> {
     let bytes = answer.map_err(|error| match error {
-        ClientError::Call(CallError::Refused { code: MALFORMED }) => TypedError::RequestMalformed,
+        ClientError::Call(CallError::Refused { code: MALFORMED, .. }) => TypedError::RequestMalformed,
         error => TypedError::Call(error),
     })?;
     let result: Result<S::Reply, S::Error> =

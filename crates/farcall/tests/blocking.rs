@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{LONG, Pair, settings, transports};
-use farcall::{CallError, Endpoint, Service, TransportKind};
+use farcall::{CallError, Endpoint, Reason, Service, TransportKind};
 
 const FAST: Service = Service(1);
 const SLOW: Service = Service(2);
@@ -101,7 +101,7 @@ fn handlers_refuse_panic_or_give_no_answer() {
         let answer = pair.client.call(pair.server, SLOW, payload).within(LONG).wait();
         answer.map(|answer| answer.to_vec())
     };
-    assert_eq!(call("refuse"), Err(CallError::Refused { code: 9 }));
+    assert_eq!(call("refuse"), Err(CallError::Refused { code: 9, why: Reason::default() }));
     assert_eq!(call("panic"), Err(CallError::Abandoned));
     assert_eq!(call("drop"), Err(CallError::Abandoned));
     assert_eq!(call("hello"), Ok(b"5 bytes".to_vec()));

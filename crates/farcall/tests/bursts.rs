@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use common::stream::Stream;
 use common::{LONG, settings};
-use farcall::{CallError, CallRefused, Context, Deferred, Event, Outcome, Pending, Reply, Request, Service};
+use farcall::{
+    CallError, CallRefused, Context, Deferred, Event, Outcome, Pending, Reason, Reply, Request, Service,
+};
 use farcall_base::Random;
 
 const ECHO: Service = Service(1);
@@ -39,7 +41,9 @@ fn owned(outcome: &Outcome<'_>) -> Result<Vec<u8>, CallError> {
 
 fn expected(service: Service, payload: &[u8]) -> Result<Vec<u8>, CallError> {
     match service {
-        CHOOSY if payload.first().is_some_and(|byte| byte % 2 == 1) => Err(CallError::Refused { code: 9 }),
+        CHOOSY if payload.first().is_some_and(|byte| byte % 2 == 1) => {
+            Err(CallError::Refused { code: 9, why: Reason::default() })
+        }
         DROPPING => Err(CallError::Abandoned),
         _ => Ok(payload.iter().rev().copied().collect()),
     }
@@ -48,7 +52,7 @@ fn expected(service: Service, payload: &[u8]) -> Result<Vec<u8>, CallError> {
 fn answer(request: Request<'_>, reply: Reply<'_>) {
     match expected(request.service(), request.payload()) {
         Ok(payload) => reply.send(&payload),
-        Err(CallError::Refused { code }) => reply.refuse(code),
+        Err(CallError::Refused { code, .. }) => reply.refuse(code),
         Err(_) => drop(reply),
     }
 }

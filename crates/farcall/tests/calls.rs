@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{LONG, Pair, and_auto, assign_to_transports, pattern, settings, transports};
 use farcall::{
-    CallError, CallRefused, Cancellation, Deferred, DownReason, Endpoint, Event, Executor, Service,
+    CallError, CallRefused, Cancellation, Deferred, DownReason, Endpoint, Event, Executor, REASON_BYTES_MAX,
+    Reason, Service,
 };
 
 const ECHO: Service = Service(1);
@@ -18,6 +19,8 @@ const NEVER: Service = Service(5);
 const RELAY: Service = Service(6);
 const LOANED: Service = Service(7);
 const TOO_LONG: Service = Service(8);
+const REFUSE_BECAUSE: Service = Service(9);
+const REFUSE_LATER: Service = Service(10);
 const UNKNOWN: Service = Service(99);
 
 /// The limit on messages in these tests: small enough to be tried.
@@ -30,6 +33,13 @@ fn serve(endpoint: &Endpoint) {
         reply.send(&(number + 1).to_le_bytes());
     });
     endpoint.serve(REFUSE, |request, reply| reply.refuse(request.payload()[0]));
+    endpoint.serve(REFUSE_BECAUSE, |request, reply| {
+        reply.refuse_because(8, core::str::from_utf8(request.payload()).expect("a text"));
+    });
+    endpoint.serve(REFUSE_LATER, |request, reply| {
+        let (why, (deferred, _)) = (String::from_utf8(request.payload().to_vec()), reply.defer());
+        std::thread::spawn(move || deferred.refuse_because(9, &why.expect("a text")));
+    });
     endpoint.serve(ABANDON, |_, reply| drop(reply));
     let kept: Arc<Mutex<Vec<Deferred>>> = Arc::default();
     endpoint.serve(NEVER, move |_, reply| {
@@ -109,9 +119,43 @@ fn every_refusal_has_its_own_error() {
             pair.client.call(pair.server, service, payload).within(LONG).wait().map(drop)
         };
         assert_eq!(call(UNKNOWN, b""), Err(CallError::UnknownService));
-        assert_eq!(call(REFUSE, &[42]), Err(CallError::Refused { code: 42 }));
+        assert_eq!(call(REFUSE, &[42]), Err(CallError::Refused { code: 42, why: Reason::default() }));
         assert_eq!(call(ABANDON, b"x"), Err(CallError::Abandoned));
         assert_eq!(call(ECHO, b"still here"), Ok(()));
+    }
+}
+
+#[test]
+fn a_refusal_says_why() {
+    for pair in pairs() {
+        let call = |service, why: &str| {
+            let ended = pair.client.call(pair.server, service, why.as_bytes()).within(LONG).wait();
+            ended.map(drop).expect_err("it is refused")
+        };
+        let long = "x".repeat(2 * REASON_BYTES_MAX);
+        for (service, code) in [(REFUSE_BECAUSE, 8), (REFUSE_LATER, 9)] {
+            for why in ["", "closed on Mondays", &long] {
+                let expected = Reason::from(&why[..why.len().min(REASON_BYTES_MAX)]);
+                assert_eq!(call(service, why), CallError::Refused { code, why: expected });
+            }
+        }
+        let sentence = call(REFUSE_BECAUSE, "closed on \u{1b}[1mMondays").to_string();
+        assert_eq!(sentence, "the peer's handler refused with code 8: closed on \\u{1b}[1mMondays");
+    }
+}
+
+#[test]
+fn a_reason_over_the_limit_of_the_session_is_left_out() {
+    let mut settings = settings(&[]);
+    assign_to_transports(&mut settings, "message_bytes_max", 512);
+    for kind in and_auto(transports()) {
+        println!("over {kind}");
+        let pair = Pair::new(kind, settings.clone(), |endpoint| {
+            endpoint.serve(REFUSE, |_, reply| reply.refuse_because(7, &"x".repeat(513)));
+        });
+        pair.client.wait_for(pair.server).expect("up");
+        let refused = pair.client.call(pair.server, REFUSE, b"").within(LONG).wait().map(drop);
+        assert_eq!(refused, Err(CallError::Refused { code: 7, why: Reason::default() }));
     }
 }
 

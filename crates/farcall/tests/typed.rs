@@ -4,7 +4,7 @@ mod common;
 
 use common::{LONG, Pair, settings};
 use farcall::typed::{MALFORMED, TypedError, TypedService};
-use farcall::{CallError, Client, Service, TransportKind};
+use farcall::{CallError, Client, Reason, Service, TransportKind};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,7 +91,10 @@ fn sides_with_other_types_are_told() {
         let error = client.call_typed::<OtherReply>(*server, &order(1), LONG).expect_err("it is too short");
         assert!(matches!(error, TypedError::ReplyMalformed { .. }), "{error}");
         let raw = client.call(*server, Orders::SERVICE, &[0xff; 3]).within(LONG).wait();
-        assert_eq!(raw.expect_err("it is no order"), CallError::Refused { code: MALFORMED });
+        assert_eq!(
+            raw.expect_err("it is no order"),
+            CallError::Refused { code: MALFORMED, why: Reason::default() }
+        );
     }
 }
 

@@ -223,7 +223,7 @@ pub fn of_call(error: &CallError) -> (Status, u8) {
         CallError::Leaving => FARCALL_LEAVING,
         CallError::Abandoned => FARCALL_ABANDONED,
         CallError::AnswerTooLong => FARCALL_ANSWER_TOO_LONG,
-        CallError::Refused { code } => return (FARCALL_REFUSED, *code),
+        CallError::Refused { code, .. } => return (FARCALL_REFUSED, *code),
         CallError::NotSent(CallRefused::TooLong { .. }) => FARCALL_TOO_LONG,
         CallError::NotSent(CallRefused::Down) => FARCALL_NOT_CONNECTED,
         CallError::NotSent(CallRefused::TooManyCalls { .. }) | CallError::TooManyCalls { .. } => {

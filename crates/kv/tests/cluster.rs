@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use common::{LONG, Shards, TABLE, name, table, value};
-use farcall::{CallError, Endpoint, TransportKind};
+use farcall::{CallError, Endpoint, Reason, TransportKind};
 use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
 use farcall_kv::wire::{self, PutRequest};
 use farcall_kv::{Client, Failure, FoundObject, Name, ScanPosition, TableId, VALUE_BYTES_MAX};
@@ -114,12 +114,16 @@ fn nonsense_is_refused_and_the_shard_goes_on() {
                 let refusal = refusal.map(|answer| answer.to_vec());
                 let empty_list =
                     message.is_empty() && [wire::MULTI_GET.0, wire::MULTI_PUT.0].contains(&service);
-                let expected = if empty_list { Ok(Vec::new()) } else { Err(CallError::Refused { code: 1 }) };
+                let expected = if empty_list {
+                    Ok(Vec::new())
+                } else {
+                    Err(CallError::Refused { code: 1, why: Reason::default() })
+                };
                 assert_eq!(refusal, expected, "service {service}, {message:?}");
             }
         }
         let unknown = endpoint.call(peer, farcall::Service(9999), b"").within(LONG).wait();
-        assert_eq!(unknown.map(drop), Err(CallError::Refused { code: 1 }));
+        assert_eq!(unknown.map(drop), Err(CallError::Refused { code: 1, why: Reason::default() }));
         assert!(client.statistics(0).wait().is_ok(), "it serves on");
     });
 }

@@ -36,7 +36,7 @@ impl<'e> Client<'e> {
             if let Event::Completed { outcome, .. } = event {
                 ended.push(match outcome {
                     Ok(answer) => Ok(answer.len()),
-                    Err(CallError::Refused { code }) => Err(*code),
+                    Err(CallError::Refused { code, .. }) => Err(*code),
                     Err(error) => panic!("{error}"),
                 });
             }

@@ -8,9 +8,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::borrowing::{Borrowing, Child, Close};
-use crate::buffer::Data;
+use crate::buffer::Readable;
 use crate::endpoint::seconds;
 use crate::errors::{ClosedError, raised};
+use crate::numbers::ServiceNumber;
 use crate::owned::Owned;
 use crate::payload::{Payload, Peer};
 use crate::state::{State, open};
@@ -83,17 +84,16 @@ impl Connection {
     fn call(
         &self,
         py: Python<'_>,
-        service: u16,
-        data: Data<'_>,
+        service: ServiceNumber,
+        data: Readable<'_>,
         timeout: Option<f64>,
         _future: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let Parts { connection, state } = self.0.get()?;
         let (state, connection, within) = (open(state)?, connection.open()?, seconds(timeout)?);
-        let data = data.outgoing()?.into_owned();
+        let data = data.as_slice().to_vec();
         let call = async move {
-            let data = farcall::Outgoing::from(data);
-            let call = connection.call(Service(service), data.as_slice());
+            let call = connection.call(Service(service.0), &data);
             let outcome = match within {
                 Some(within) => call.within(within).begin().await,
                 None => call.begin().await,

@@ -15,6 +15,7 @@ use crate::connection::{Connection, Listener};
 use crate::errors::{ClosedError, raised};
 use crate::group::Group;
 use crate::node::Node;
+use crate::numbers::{ServiceNumber, TagNumber};
 use crate::owned::{Owned, detached};
 use crate::payload::{Loan, Message, Payload, Peer};
 use crate::request::Request;
@@ -51,7 +52,7 @@ macro_rules! within {
 pub fn seconds(number: Option<f64>) -> PyResult<Option<Duration>> {
     let time = |number| {
         Duration::try_from_secs_f64(number)
-            .map_err(|_| PyValueError::new_err("a timeout is a number of seconds, 0 or more"))
+            .map_err(|_| PyValueError::new_err("a timeout is a finite number of seconds, 0 or more"))
     };
     number.map(time).transpose()
 }
@@ -60,8 +61,8 @@ fn source(peer: Option<Peer>) -> SourceChoice {
     peer.map_or_else(|| AnySource.into(), |peer| peer.0.into())
 }
 
-fn tag_choice(tag: Option<u32>) -> TagChoice {
-    tag.map_or_else(|| AnyTag.into(), |tag| Tag(tag).into())
+fn tag_choice(tag: Option<TagNumber>) -> TagChoice {
+    tag.map_or_else(|| AnyTag.into(), |tag| Tag(tag.0).into())
 }
 
 #[pymethods]
@@ -127,13 +128,13 @@ impl Endpoint {
         &self,
         py: Python<'_>,
         peer: Peer,
-        service: u16,
+        service: ServiceNumber,
         data: Data<'_>,
         timeout: Option<f64>,
     ) -> PyResult<Payload> {
         let state = self.open()?;
         state.may_wait()?;
-        let call = state.endpoint.call(peer.0, Service(service), data.outgoing()?);
+        let call = state.endpoint.call(peer.0, Service(service.0), data.outgoing()?);
         let pending = raised(within!(call, timeout).start())?;
         state.wait_until(py, || pending.is_complete())?;
         raised(pending.wait()).map(|response| Payload(response.take()))
@@ -144,12 +145,12 @@ impl Endpoint {
         &self,
         py: Python<'_>,
         peer: Peer,
-        tag: u32,
+        tag: TagNumber,
         data: Data<'_>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let state = self.open()?;
-        let send = state.endpoint.send(peer.0, Tag(tag), data.outgoing()?);
+        let send = state.endpoint.send(peer.0, Tag(tag.0), data.outgoing()?);
         let sending = raised(within!(send, timeout).start())?;
         if state.is_in_handler() {
             // It leaves with the next poll, which a handler must not make.
@@ -164,7 +165,7 @@ impl Endpoint {
         &self,
         py: Python<'_>,
         source: Option<Peer>,
-        tag: Option<u32>,
+        tag: Option<TagNumber>,
         timeout: Option<f64>,
     ) -> PyResult<Message> {
         let state = self.open()?;
@@ -183,7 +184,7 @@ impl Endpoint {
         py: Python<'_>,
         buffer: &Bound<'_, PyAny>,
         source: Option<Peer>,
-        tag: Option<u32>,
+        tag: Option<TagNumber>,
         timeout: Option<f64>,
     ) -> PyResult<usize> {
         let state = self.open()?;
@@ -226,8 +227,8 @@ impl Endpoint {
     }
 
     /// With None for a handler requests are gathered for `_take_requests`.
-    fn _serve(&self, service: u16, handler: Option<Py<PyAny>>) -> PyResult<()> {
-        self.open()?.serve(service, handler)
+    fn _serve(&self, service: ServiceNumber, handler: Option<Py<PyAny>>) -> PyResult<()> {
+        self.open()?.serve(service.0, handler)
     }
 
     fn listen(&self, name: &str) -> PyResult<Listener> {
@@ -267,13 +268,13 @@ impl Endpoint {
         &self,
         future: Py<PyAny>,
         peer: Peer,
-        service: u16,
+        service: ServiceNumber,
         data: Data<'_>,
         timeout: Option<f64>,
     ) -> PyResult<u32> {
         let state = self.open()?;
         state.waiting.begin(future, |token| {
-            let call = state.endpoint.call(peer.0, Service(service), data.outgoing()?);
+            let call = state.endpoint.call(peer.0, Service(service.0), data.outgoing()?);
             raised(within!(call, timeout).post(token)).map(Operation::number)
         })
     }
@@ -284,13 +285,13 @@ impl Endpoint {
         &self,
         future: Py<PyAny>,
         peer: Peer,
-        tag: u32,
+        tag: TagNumber,
         data: Data<'_>,
         timeout: Option<f64>,
     ) -> PyResult<Option<u32>> {
         let state = self.open()?;
         state.waiting.begin(future, |token| {
-            let send = state.endpoint.send(peer.0, Tag(tag), data.outgoing()?);
+            let send = state.endpoint.send(peer.0, Tag(tag.0), data.outgoing()?);
             let begun = raised(within!(send, timeout).post(token))?;
             Ok(begun.map(Operation::number))
         })
@@ -301,7 +302,7 @@ impl Endpoint {
         &self,
         future: Py<PyAny>,
         source: Option<Peer>,
-        tag: Option<u32>,
+        tag: Option<TagNumber>,
         timeout: Option<f64>,
     ) -> PyResult<u32> {
         let state = self.open()?;

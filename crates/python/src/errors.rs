@@ -87,10 +87,11 @@ impl Raise for CallError {
             Self::UnknownService => UnknownServiceError::new_err(sentence),
             Self::Leaving => LeavingError::new_err(sentence),
             Self::Abandoned => AbandonedError::new_err(sentence),
-            Self::Refused { code: HANDLER_FAILED } => {
-                HandlerError::new_err(("the peer's handler raised an exception", HANDLER_FAILED))
+            Self::Refused { code: HANDLER_FAILED, why } => {
+                let sentence = format!("the peer's handler raised an exception{why}");
+                HandlerError::new_err((sentence, HANDLER_FAILED, String::from(&*why)))
             }
-            Self::Refused { code } => RefusedError::new_err((sentence, code)),
+            Self::Refused { code, why } => RefusedError::new_err((sentence, code, String::from(&*why))),
             Self::AnswerTooLong | Self::NotSent(CallRefused::TooLong { .. }) => {
                 TooLongError::new_err(sentence)
             }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::borrowing::{Borrowing, Child, Close};
-use crate::buffer::{Data, Room};
+use crate::buffer::{Readable, Room};
 use crate::errors::{ClosedError, raised};
 use crate::owned::Owned;
 use crate::state::{State, open};
@@ -35,6 +35,12 @@ impl Group {
         let group = Child::new(raised(group)?, &state.children);
         Ok(Self(Owned::new(Parts { group, state: Rc::downgrade(&state) })))
     }
+
+    /// The endpoint and the group, unless they are closed.
+    pub fn parts(&self) -> PyResult<(Rc<State>, Rc<Borrowing<RefCell<RustGroup<'static>>>>)> {
+        let Parts { group, state } = self.0.get()?;
+        Ok((open(state)?, group.open()?))
+    }
 }
 
 /// Waits for an operation of a group. One that is interrupted breaks its group.
@@ -56,15 +62,27 @@ fn wait<T>(
 
 /// How two elements are combined.
 #[derive(Clone, Copy)]
-enum Combine {
+pub enum Combine {
     Sum,
     Product,
     Min,
     Max,
 }
 
+impl Combine {
+    pub fn of(name: &str) -> PyResult<Self> {
+        match name {
+            "sum" => Ok(Self::Sum),
+            "prod" => Ok(Self::Product),
+            "min" => Ok(Self::Min),
+            "max" => Ok(Self::Max),
+            _ => Err(PyValueError::new_err("the operation is `sum`, `prod`, `min` or `max`")),
+        }
+    }
+}
+
 /// An element that can be combined; integers wrap around, as those of numpy do.
-trait Number: Element {
+pub trait Number: Element {
     fn combine(self, other: Self, how: Combine) -> Self;
 }
 
@@ -96,6 +114,34 @@ numbers! {
     f64: core::ops::Add::add, core::ops::Mul::mul;
 }
 
+/// What `$body` makes of a memory whose elements are of the type `$number`.
+macro_rules! reduction {
+    ($room:ident, $format:expr, $number:ident => $body:expr) => {{
+        macro_rules! with {
+            ($chosen:ty) => {{
+                type $number = $chosen;
+                $body
+            }};
+        }
+        match ($format, $room.item_bytes()) {
+            (Some(b'f'), 4) => with!(f32),
+            (Some(b'd'), 8) => with!(f64),
+            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 1) => with!(i8),
+            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 2) => with!(i16),
+            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 4) => with!(i32),
+            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 8) => with!(i64),
+            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 1) => with!(u8),
+            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 2) => with!(u16),
+            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 4) => with!(u32),
+            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 8) => with!(u64),
+            _ => Err(pyo3::exceptions::PyTypeError::new_err(
+                "the elements must be integers, float32 or float64, in the byte order of this machine",
+            )),
+        }
+    }};
+}
+pub(crate) use reduction;
+
 fn all_reduce<T: Number>(
     state: &State,
     py: Python<'_>,
@@ -103,9 +149,14 @@ fn all_reduce<T: Number>(
     room: &mut Room,
     how: Combine,
 ) -> PyResult<()> {
-    let values = room.elements::<T>().ok_or_else(|| PyTypeError::new_err("the array is not aligned"))?;
+    let values = room.elements::<T>().ok_or_else(unaligned)?;
     let operation = group.all_reduce(values, move |one: T, other| one.combine(other, how));
     raised(wait(state, py, operation)?)
+}
+
+/// Why the memory of an array is not taken for its elements.
+pub fn unaligned() -> PyErr {
+    PyTypeError::new_err("the array is not aligned")
 }
 
 #[pymethods]
@@ -128,16 +179,14 @@ impl Group {
 
     /// Returns when all members have called it.
     fn barrier(&self, py: Python<'_>) -> PyResult<()> {
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+        let (state, group) = self.parts()?;
         raised(wait(&state, py, exclusive(&group)?.barrier())?)
     }
 
     /// Fills `buffer` at all members with what the root has in it.
     #[pyo3(signature = (buffer, root = 0))]
     fn broadcast(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, root: u32) -> PyResult<()> {
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+        let (state, group) = self.parts()?;
         let mut group = exclusive(&group)?;
         is_member(&group, root)?;
         let (mut room, _) = Room::of(buffer)?;
@@ -148,35 +197,11 @@ impl Group {
     /// Combines the arrays of all members element by element, in place, by `sum`, `prod`, `min` or `max`.
     #[pyo3(signature = (array, op = "sum"))]
     fn all_reduce(&self, py: Python<'_>, array: &Bound<'_, PyAny>, op: &str) -> PyResult<()> {
-        let how = match op {
-            "sum" => Combine::Sum,
-            "prod" => Combine::Product,
-            "min" => Combine::Min,
-            "max" => Combine::Max,
-            _ => return Err(PyValueError::new_err("the operation is `sum`, `prod`, `min` or `max`")),
-        };
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+        let how = Combine::of(op)?;
+        let (state, group) = self.parts()?;
         let group = &mut *exclusive(&group)?;
         let (mut room, format) = Room::of(array)?;
-        let reduce = match (format, room.item_bytes()) {
-            (Some(b'f'), 4) => all_reduce::<f32>,
-            (Some(b'd'), 8) => all_reduce::<f64>,
-            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 1) => all_reduce::<i8>,
-            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 2) => all_reduce::<i16>,
-            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 4) => all_reduce::<i32>,
-            (Some(b'b' | b'h' | b'i' | b'l' | b'q'), 8) => all_reduce::<i64>,
-            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 1) => all_reduce::<u8>,
-            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 2) => all_reduce::<u16>,
-            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 4) => all_reduce::<u32>,
-            (Some(b'B' | b'H' | b'I' | b'L' | b'Q'), 8) => all_reduce::<u64>,
-            _ => {
-                return Err(PyTypeError::new_err(
-                    "the elements must be integers, float32 or float64, in the byte order of this machine",
-                ));
-            }
-        };
-        reduce(&state, py, group, &mut room, how)
+        reduction!(room, format, T => all_reduce::<T>(&state, py, group, &mut room, how))
     }
 
     /// What all members give, in their order, at the root; None at the others. Lengths may differ.
@@ -184,11 +209,10 @@ impl Group {
     fn gather<'py>(
         &self,
         py: Python<'py>,
-        data: Data<'py>,
+        data: Readable<'py>,
         root: u32,
     ) -> PyResult<Option<Vec<Bound<'py, PyBytes>>>> {
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+        let (state, group) = self.parts()?;
         let mut group = exclusive(&group)?;
         is_member(&group, root)?;
         let own = group.own();
@@ -197,9 +221,8 @@ impl Group {
     }
 
     /// What all members give, in their order. Lengths may differ.
-    fn all_gather<'py>(&self, py: Python<'py>, data: Data<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+    fn all_gather<'py>(&self, py: Python<'py>, data: Readable<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let (state, group) = self.parts()?;
         let mut group = exclusive(&group)?;
         let parts = raised(wait(&state, py, group.all_gather_v(data.as_slice()))?)?;
         Ok(parts.iter().map(|part| PyBytes::new(py, part)).collect())
@@ -207,17 +230,15 @@ impl Group {
 
     /// Gives each member its part of `parts`, and returns what the members had for this one. Lengths may
     /// differ.
-    fn all_to_all<'py>(&self, py: Python<'py>, parts: Vec<Data<'py>>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let Parts { group, state } = self.0.get()?;
-        let (state, group) = (open(state)?, group.open()?);
+    fn all_to_all<'py>(
+        &self,
+        py: Python<'py>,
+        parts: Vec<Readable<'py>>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let (state, group) = self.parts()?;
         let mut group = exclusive(&group)?;
-        if parts.len() != group.size() as usize {
-            return Err(PyValueError::new_err(format!(
-                "give a part for each of the {} members",
-                group.size()
-            )));
-        }
-        let parts: Vec<&[u8]> = parts.iter().map(Data::as_slice).collect();
+        check_parts(&group, parts.len())?;
+        let parts: Vec<&[u8]> = parts.iter().map(Readable::as_slice).collect();
         let received = raised(wait(&state, py, group.all_to_all_v(&parts))?)?;
         Ok(received.iter().map(|part| PyBytes::new(py, part)).collect())
     }
@@ -233,7 +254,14 @@ impl Group {
     }
 }
 
-fn is_member(group: &RustGroup<'_>, root: u32) -> PyResult<()> {
+pub fn check_parts(group: &RustGroup<'_>, parts: usize) -> PyResult<()> {
+    if parts == group.size() as usize {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("give a part for each of the {} members", group.size())))
+}
+
+pub fn is_member(group: &RustGroup<'_>, root: u32) -> PyResult<()> {
     if root < group.size() {
         return Ok(());
     }
@@ -241,7 +269,7 @@ fn is_member(group: &RustGroup<'_>, root: u32) -> PyResult<()> {
 }
 
 /// The group for one operation: another one may wait further down the stack, where a handler of signals runs.
-fn exclusive<'a>(group: &'a RefCell<RustGroup<'static>>) -> PyResult<RefMut<'a, RustGroup<'static>>> {
+pub fn exclusive<'a>(group: &'a RefCell<RustGroup<'static>>) -> PyResult<RefMut<'a, RustGroup<'static>>> {
     let group = group.try_borrow_mut();
     group.map_err(|_| ClosedError::new_err("an operation of this group is in flight; end it first"))
 }

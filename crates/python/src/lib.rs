@@ -16,7 +16,9 @@ mod connection;
 mod endpoint;
 mod errors;
 mod group;
+mod group_tasks;
 mod node;
+mod numbers;
 mod owned;
 mod payload;
 mod request;
@@ -35,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connection::Listener>()?;
     module.add_class::<endpoint::Endpoint>()?;
     module.add_class::<group::Group>()?;
+    module.add_class::<group_tasks::GroupTasks>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<payload::Loan>()?;
     module.add_class::<payload::Message>()?;
@@ -43,6 +46,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Deferred>()?;
     module.add_class::<request::Request>()?;
     module.add_class::<store::Store>()?;
+    module.add_function(wrap_pyfunction!(buffer::fill, module)?)?;
     module.add_function(wrap_pyfunction!(node::counters, module)?)?;
     module.add_function(wrap_pyfunction!(owned::forked, module)?)?;
     Ok(())

@@ -10,7 +10,7 @@ use farcall::parameters::Settings;
 use farcall::{Compared, CounterFile, NodeError};
 use pyo3::prelude::*;
 
-use crate::buffer::Data;
+use crate::buffer::Readable;
 use crate::endpoint::seconds;
 use crate::errors::{ClosedError, ClusterError, raised};
 use crate::owned::detached;
@@ -86,7 +86,7 @@ impl Node {
         py: Python<'_>,
         register: &str,
         expected: u64,
-        value: Data<'_>,
+        value: Readable<'_>,
         timeout: f64,
     ) -> PyResult<(bool, u64, Vec<u8>)> {
         let (node, within) = (self.open()?, seconds(Some(timeout))?.unwrap_or(Duration::MAX));

@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::{PyBufferError, PyIndexError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
-use crate::buffer::Data;
+use crate::buffer::Readable;
 
 /// An endpoint of another process that a session leads to.
 #[pyclass(frozen, eq, hash, module = "farcall", from_py_object)]
@@ -78,14 +78,20 @@ impl Payload {
         self.__bytes__(py)
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<u8> {
-        let place = if index < 0 { index.checked_add_unsigned(self.0.len()) } else { Some(index) };
-        let byte = place.and_then(|place| self.0.get(usize::try_from(place).ok()?));
-        byte.copied().ok_or_else(|| PyIndexError::new_err("the payload is shorter"))
+    /// A byte; of a slice a view.
+    fn __getitem__<'py>(slf: Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if index.is_instance_of::<PySlice>() {
+            return PyMemoryView::from(&slf)?.get_item(index);
+        }
+        let (index, bytes) = (index.extract::<isize>()?, &slf.get().0);
+        let place = if index < 0 { index.checked_add_unsigned(bytes.len()) } else { Some(index) };
+        let byte = place.and_then(|place| bytes.get(usize::try_from(place).ok()?));
+        let byte = byte.ok_or_else(|| PyIndexError::new_err("the payload is shorter"))?;
+        Ok(byte.into_pyobject(slf.py())?.into_any())
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        Data::extract_bound(other).is_ok_and(|other| other.as_slice() == &*self.0)
+        Readable::extract_bound(other).is_ok_and(|other| other.as_slice() == &*self.0)
     }
 
     fn __repr__(&self) -> String {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use farcall::{Endpoint, Service};
+use farcall::{Endpoint, Outgoing, Service};
 use pyo3::prelude::*;
 
 use crate::buffer::Data;
@@ -45,12 +45,17 @@ impl Request {
     /// Answers, from any thread.
     #[pyo3(signature = (data = None))]
     fn reply(&self, data: Option<Data<'_>>) -> PyResult<()> {
-        self.defer()?.reply(data)
+        // What cannot be sent leaves the request to be answered otherwise.
+        let data = data.as_ref().map(Data::outgoing).transpose()?;
+        let duty = self.duty().ok_or_else(answered)?;
+        send(duty, data);
+        Ok(())
     }
 
-    /// Refuses, with a code of the handler's own, 0 to 255; from any thread.
-    fn refuse(&self, code: u8) -> PyResult<()> {
-        self.defer()?.refuse(code)
+    /// Refuses, with a code of the handler's own, 0 to 255, and says why; from any thread.
+    #[pyo3(signature = (code, reason = ""))]
+    fn refuse(&self, code: u8, reason: &str) -> PyResult<()> {
+        self.defer()?.refuse(code, reason)
     }
 
     fn __len__(&self) -> usize {
@@ -77,22 +82,27 @@ impl Deferred {
     /// Answers.
     #[pyo3(signature = (data = None))]
     fn reply(&self, data: Option<Data<'_>>) -> PyResult<()> {
-        let duty = self.take()?;
-        match data {
-            Some(data) => duty.send(data.outgoing()?),
-            None => duty.send(&[]),
-        }
+        let data = data.as_ref().map(Data::outgoing).transpose()?;
+        send(self.take()?, data);
         Ok(())
     }
 
-    /// Refuses, with a code of the handler's own, 0 to 255.
-    fn refuse(&self, code: u8) -> PyResult<()> {
-        self.take()?.refuse(code);
+    /// Refuses, with a code of the handler's own, 0 to 255, and says why.
+    #[pyo3(signature = (code, reason = ""))]
+    fn refuse(&self, code: u8, reason: &str) -> PyResult<()> {
+        self.take()?.refuse_because(code, reason);
         Ok(())
     }
 
     fn __repr__(&self) -> &'static str {
         "Deferred()"
+    }
+}
+
+fn send(duty: farcall::Deferred, data: Option<Outgoing<'_>>) {
+    match data {
+        Some(data) => duty.send(data),
+        None => duty.send(&[]),
     }
 }
 

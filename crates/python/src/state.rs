@@ -207,7 +207,8 @@ impl State {
         let sent = answer.and_then(|answer| self.reply(request, &answer));
         let Err(error) = sent else { return Ok(()) };
         if let Some(duty) = request.duty() {
-            self.endpoint.refuse(duty, code_of(py, &error)?);
+            let (code, why) = refusal_of(py, &error)?;
+            self.endpoint.refuse_because(duty, code, &why);
         }
         if error.is_instance_of::<PyException>(py) { Ok(()) } else { Err(error) }
     }
@@ -254,10 +255,12 @@ impl State {
     }
 }
 
-/// The code with which an exception of a handler refuses: its own, or that of all others, which are logged.
-fn code_of(py: Python<'_>, error: &PyErr) -> PyResult<u8> {
+/// The code and the reason with which an exception of a handler refuses: its own, or those of all others, which
+/// are logged. A text that cannot be made, or is none, does not keep the caller from an answer.
+fn refusal_of(py: Python<'_>, error: &PyErr) -> PyResult<(u8, String)> {
     let errors = py.import(intern!(py, "farcall.errors"))?;
-    errors.call_method1(intern!(py, "code_of"), (error.value(py),))?.extract().or(Ok(HANDLER_FAILED))
+    let refusal = errors.call_method1(intern!(py, "refusal_of"), (error.value(py),));
+    refusal.and_then(|refusal| refusal.extract()).or_else(|_| Ok((HANDLER_FAILED, String::new())))
 }
 
 /// The endpoint of something that was made from it.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::borrowing::{Borrowing, Child, Close};
-use crate::buffer::Data;
+use crate::buffer::Readable;
 use crate::endpoint::seconds;
 use crate::errors::{Raise, raised};
 use crate::owned::Owned;
@@ -70,7 +70,7 @@ fn condition(version: Option<u64>) -> Condition {
     }
 }
 
-fn bytes_of(data: &Data<'_>) -> Vec<u8> {
+fn bytes_of(data: &Readable<'_>) -> Vec<u8> {
     data.as_slice().to_vec()
 }
 
@@ -106,7 +106,7 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        key: Data<'_>,
+        key: Readable<'_>,
         timeout: Option<f64>,
         _future: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -129,8 +129,8 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        key: Data<'_>,
-        value: Data<'_>,
+        key: Readable<'_>,
+        value: Readable<'_>,
         version: Option<u64>,
         timeout: Option<f64>,
         _future: Option<Py<PyAny>>,
@@ -153,7 +153,7 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        key: Data<'_>,
+        key: Readable<'_>,
         version: Option<u64>,
         timeout: Option<f64>,
         _future: Option<Py<PyAny>>,
@@ -174,7 +174,7 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        key: Data<'_>,
+        key: Readable<'_>,
         amount: i64,
         timeout: Option<f64>,
         _future: Option<Py<PyAny>>,
@@ -198,7 +198,7 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        keys: Vec<Data<'_>>,
+        keys: Vec<Readable<'_>>,
         _future: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let keys: Vec<Vec<u8>> = keys.iter().map(bytes_of).collect();
@@ -225,10 +225,10 @@ impl Store {
         &self,
         py: Python<'_>,
         table: u64,
-        objects: Vec<(Data<'_>, Data<'_>, Option<u64>)>,
+        objects: Vec<(Readable<'_>, Readable<'_>, Option<u64>)>,
         _future: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let copied = |(key, value, version): &(Data<'_>, Data<'_>, Option<u64>)| {
+        let copied = |(key, value, version): &(Readable<'_>, Readable<'_>, Option<u64>)| {
             (bytes_of(key), bytes_of(value), *version)
         };
         let objects: Vec<(Vec<u8>, Vec<u8>, Option<u64>)> = objects.iter().map(copied).collect();

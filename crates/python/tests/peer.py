@@ -11,7 +11,14 @@ from typing import Any
 
 import farcall
 
-ECHO, REFUSE, RAISE, LATER, SILENT, ABANDON, BACK, LENT, KEEP, DIE, WRONG = range(1, 12)
+ECHO, REFUSE, RAISE, LATER, SILENT, ABANDON, BACK, LENT, KEEP, DIE, WRONG, WHY, ODD = range(1, 14)
+
+
+class Odd(Exception):
+    """An exception whose text is an exception."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
 
 
 def main() -> None:
@@ -32,6 +39,14 @@ def main() -> None:
     @endpoint.serve(RAISE)
     def fail(request: farcall.Request) -> None:
         raise RuntimeError("a test raises")
+
+    @endpoint.serve(WHY)
+    def why(request: farcall.Request) -> None:
+        raise farcall.Refuse(3, bytes(request.payload).decode("utf-8", "surrogatepass"))
+
+    @endpoint.serve(ODD)
+    def odd(request: farcall.Request) -> None:
+        raise Odd
 
     @endpoint.serve(LATER)
     def later(request: farcall.Request) -> None:

@@ -34,7 +34,7 @@ def test_calls_end_as_those_that_wait(run: Callable[[Body], None]) -> None:
         with pytest.raises(farcall.RefusedError) as refused:
             await endpoint.call(peer, services.REFUSE, b"\x05")
         assert refused.value.code == 5
-        with pytest.raises(farcall.HandlerError):
+        with pytest.raises(farcall.HandlerError, match="RuntimeError: a test raises"):
             await endpoint.call(peer, services.RAISE, b"")
         with pytest.raises(farcall.TimedOutError):
             await endpoint.call(peer, services.SILENT, b"", 0.01)
@@ -117,7 +117,7 @@ def test_messages_and_handlers_of_coroutines(registry: farcall.Node, transport: 
 
             @server.serve(3)
             async def fail(request: farcall.Request) -> None:
-                raise farcall.Refuse(9)
+                raise farcall.Refuse(9, "nine")
 
             server.listen("both")
             connection = client.connect("both", "two-choices")
@@ -126,7 +126,7 @@ def test_messages_and_handlers_of_coroutines(registry: farcall.Node, transport: 
             answers = await asyncio.gather(*(connection.call(1, name) for name in (b"a", b"b", b"c")))
             assert sorted(map(bytes, answers)) == [b"a!", b"b!", b"c!"]
             assert len(await client.call(peer, 2, b"")) == 0
-            with pytest.raises(farcall.RefusedError):
+            with pytest.raises(farcall.RefusedError, match="code 9: nine"):
                 await client.call(peer, 3, b"")
             receive = asyncio.ensure_future(server.receive(tag=5))
             await client.send(peer, 5, b"message")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 from collections.abc import Callable
 
@@ -47,10 +48,13 @@ def test_failures_have_classes(endpoint: farcall.Endpoint, peer: farcall.Peer) -
     with pytest.raises(farcall.RefusedError) as refused:
         endpoint.call(peer, services.REFUSE, b"\x4d", LONG)
     assert refused.value.code == 77
-    with pytest.raises(farcall.HandlerError, match="raised an exception"):
+    assert refused.value.reason == ""
+    with pytest.raises(farcall.HandlerError, match="raised an exception: RuntimeError: a test raises"):
         endpoint.call(peer, services.RAISE, b"", LONG)
-    with pytest.raises(farcall.HandlerError):
+    with pytest.raises(farcall.HandlerError, match="buffer protocol, and not int"):
         endpoint.call(peer, services.WRONG, b"", LONG)
+    with pytest.raises(farcall.HandlerError, match="Odd: its text cannot be made"):
+        endpoint.call(peer, services.ODD, b"", LONG)
     with pytest.raises(farcall.AbandonedError):
         endpoint.call(peer, services.ABANDON, b"", LONG)
     with pytest.raises(farcall.UnknownServiceError):
@@ -61,6 +65,16 @@ def test_failures_have_classes(endpoint: farcall.Endpoint, peer: farcall.Peer) -
         endpoint.call(peer, services.ECHO, bytes(1 << 30))
     # None of it disturbs what comes later.
     assert bytes(endpoint.call(peer, services.ECHO, b"on", LONG)) == b"on"
+
+
+def test_a_refusal_says_why(endpoint: farcall.Endpoint, peer: farcall.Peer) -> None:
+    for sent, got in [("", ""), ("closed on Mondays", "closed on Mondays"), ("\ud800", "\\ud800"), ("é" * 999, "é" * 512)]:
+        with pytest.raises(farcall.RefusedError) as refused:
+            endpoint.call(peer, services.WHY, sent.encode("utf-8", "surrogatepass"), LONG)
+        assert (refused.value.code, refused.value.reason) == (3, got)
+        assert str(refused.value).endswith(f"code 3: {got}" if got else "code 3")
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert (str(again), again.code, again.reason) == (str(refused.value), 3, "é" * 512)
 
 
 def test_mistakes_are_named(endpoint: farcall.Endpoint, peer: farcall.Peer) -> None:

@@ -20,6 +20,14 @@ def test_all_operations(transport: str, processes: int) -> None:
     assert (ended.returncode, ended.stdout) == (0, f"{processes} agree\n"), ended.stderr
 
 
+@pytest.mark.parametrize("transport", ["ring+shm", "basic+udp"])
+@pytest.mark.parametrize("processes", [1, 3])
+def test_all_operations_in_event_loops(transport: str, processes: int) -> None:
+    command = [sys.executable, str(PROGRAM), transport, str(processes), "loop"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
+    assert (ended.returncode, ended.stdout) == (0, f"{processes} agree\n"), ended.stderr
+
+
 def test_a_member_that_dies_is_named() -> None:
     command = [sys.executable, str(PROGRAM), "ring+shm", "3", "dies"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LONG)

@@ -42,11 +42,11 @@ fn of_call(error: &CallError, sentence: String) -> Status {
         CallError::NotSent(CallRefused::TooManyCalls { .. }) | CallError::TooManyCalls { .. } => {
             Status::resource_exhausted(sentence)
         }
-        CallError::Refused { code: TOO_MANY } => {
+        CallError::Refused { code: TOO_MANY, .. } => {
             Status::resource_exhausted("the server has too many calls of this client; have fewer in flight")
         }
-        CallError::Refused { code: UNKNOWN_EXCHANGE } => Status::aborted("the server has ended the call"),
-        CallError::Refused { code } => Status::internal(format!("the server refused with code {code}")),
+        CallError::Refused { code: UNKNOWN_EXCHANGE, .. } => Status::aborted("the server has ended the call"),
+        CallError::Refused { code, .. } => Status::internal(format!("the server refused with code {code}")),
     }
 }
 

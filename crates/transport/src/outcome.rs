@@ -37,6 +37,16 @@ impl Status {
         }
     }
 
+    /// The status in its place, without a payload, where the payload is over the session's limit. What a refusal
+    /// says more can be left out; an answer cannot.
+    #[cold]
+    pub const fn without_payload(self) -> Self {
+        match self {
+            Self::Refused(_) => self,
+            _ => Self::AnswerTooLong,
+        }
+    }
+
     /// The status that two bytes of a packet mean; `None` for bytes that no correct peer sends.
     pub const fn from_wire(wire: u16) -> Option<Self> {
         match wire {

@@ -91,7 +91,7 @@ pub trait Outbox {
     fn call(&mut self, session: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted;
 
     /// Answers a request. Answers to sessions that are down go nowhere. An answer over the session's limit is
-    /// replaced by [`Status::AnswerTooLong`].
+    /// replaced by [`Status::without_payload`].
     fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]);
 
     /// Sends a message. What finds no room, at the peer either, waits here. Messages with the same tag are

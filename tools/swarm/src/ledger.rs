@@ -392,10 +392,12 @@ impl Ledger {
             (CallError::UnknownService, Serving::Unserved) => true,
             (CallError::Abandoned, Serving::Abandon | Serving::AbandonLater(_) | Serving::CallOn(_)) => true,
             (CallError::AnswerTooLong, Serving::ReplyTooLong) => true,
-            (CallError::Refused { code }, Serving::Refuse(given) | Serving::RefuseLater(_, given)) => {
+            (CallError::Refused { code, .. }, Serving::Refuse(given) | Serving::RefuseLater(_, given)) => {
                 *code == given
             }
-            (CallError::Refused { code }, Serving::CallOn(next)) => *code == NO_FURTHER && next_failed(next),
+            (CallError::Refused { code, .. }, Serving::CallOn(next)) => {
+                *code == NO_FURTHER && next_failed(next)
+            }
             _ => false,
         };
         if !right {

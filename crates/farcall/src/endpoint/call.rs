@@ -16,6 +16,7 @@ use farcall_transport::{
 use super::completion::{AsEvent, AsFuture, Callback, Completion, OfCall, Taker};
 use super::context::{Context, Operation};
 use super::future::{OrRefused, Unfetched};
+use super::refusal::Reason;
 use super::sessions::Peer;
 use super::slab::OPERATIONS_MAX;
 use super::state::State;
@@ -286,10 +287,12 @@ pub enum CallError {
     #[error("the peer's answer was longer than the session's limit")]
     AnswerTooLong,
     /// The peer's handler refused with a code of its own.
-    #[error("the peer's handler refused with code {code}")]
+    #[error("the peer's handler refused with code {code}{why}")]
     Refused {
         /// The handler's code.
         code: u8,
+        /// What the handler said about it; empty if it said nothing.
+        why: Reason,
     },
     /// The call was not accepted for sending; nothing ran.
     #[error(transparent)]
@@ -317,6 +320,6 @@ fn outcome_of_other<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a
         Status::Abandoned => Err(CallError::Abandoned),
         Status::AnswerTooLong => Err(CallError::AnswerTooLong),
         Status::Leaving => Err(CallError::Leaving),
-        Status::Refused(code) => Err(CallError::Refused { code }),
+        Status::Refused(code) => Err(CallError::Refused { code, why: Reason::received(payload.as_slice()) }),
     }
 }

@@ -13,6 +13,7 @@ use super::call::{CallError, Outcome, start};
 use super::completion::{AsEvent, Callback, Completion, OfCall, Taker};
 use super::handler::{Deferred, reply};
 use super::message::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
+use super::refusal;
 use super::sessions::Peer;
 use super::slab::Kind;
 use super::state::State;
@@ -98,7 +99,12 @@ impl<'a> Context<'a> {
 
     /// Refuses a request that was deferred, with a code of the handler's own.
     pub fn refuse(&mut self, deferred: Deferred, code: u8) {
-        self.outbox.reply(deferred.fulfil(), Status::Refused(code), &[]);
+        self.refuse_because(deferred, code, "");
+    }
+
+    /// As [`Context::refuse`], and says why; see [`Reply::refuse_because`](crate::Reply::refuse_because).
+    pub fn refuse_because(&mut self, deferred: Deferred, code: u8, why: &str) {
+        self.outbox.reply(deferred.fulfil(), Status::Refused(code), refusal::sent(why));
     }
 
     /// Whether the driver has all of the request of a call that was posted or has a callback, so that its

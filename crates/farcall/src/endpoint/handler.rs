@@ -8,6 +8,7 @@ use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, S
 
 use super::context::Context;
 use super::doorbell::Doorbell;
+use super::refusal;
 use super::sessions::Peer;
 
 /// A request, read where it arrived.
@@ -80,10 +81,21 @@ impl<'a> Reply<'a> {
         self.refuse_first(code);
     }
 
+    /// As [`Reply::refuse`], and says why, in [`REASON_BYTES_MAX`](crate::REASON_BYTES_MAX) bytes at most: the
+    /// caller gets it with the code. So nothing may be in it that callers must not know.
+    pub fn refuse_because(self, code: u8, why: &str) {
+        self.refuse_because_first(code, why);
+    }
+
     /// Refuses, and gives the context for what the handler does after that.
-    pub fn refuse_first(mut self, code: u8) -> Context<'a> {
+    pub fn refuse_first(self, code: u8) -> Context<'a> {
+        self.refuse_because_first(code, "")
+    }
+
+    /// As [`Reply::refuse_because`] and [`Reply::refuse_first`] together.
+    pub fn refuse_because_first(mut self, code: u8, why: &str) -> Context<'a> {
         let (request, context) = (self.request, self.end());
-        context.outbox.reply(request, Status::Refused(code), &[]);
+        context.outbox.reply(request, Status::Refused(code), refusal::sent(why));
         context
     }
 
@@ -152,7 +164,12 @@ impl Deferred {
 
     /// Refuses, with a code of the handler's own, from any thread.
     pub fn refuse(mut self, code: u8) {
-        self.reply(LateReply::Refused(code));
+        self.reply(LateReply::Refused(code, String::new()));
+    }
+
+    /// As [`Deferred::refuse`], and says why; see [`Reply::refuse_because`].
+    pub fn refuse_because(mut self, code: u8, why: &str) {
+        self.reply(LateReply::Refused(code, why.to_owned()));
     }
 
     fn reply(&mut self, reply: LateReply) {
@@ -183,7 +200,7 @@ impl fmt::Debug for Deferred {
 /// A reply to a deferred request that does not come from the endpoint's own thread, or none at all.
 pub enum LateReply {
     Answer(Owned),
-    Refused(u8),
+    Refused(u8, String),
     /// The duty was dropped.
     Abandoned,
 }

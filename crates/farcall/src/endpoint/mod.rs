@@ -18,6 +18,7 @@ mod idle;
 mod message;
 mod peers;
 mod poll;
+mod refusal;
 mod serving;
 mod sessions;
 mod sinks;
@@ -52,6 +53,7 @@ pub use message::{
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
 };
 use poll::Core;
+pub use refusal::{REASON_BYTES_MAX, Reason};
 pub use sessions::Peer;
 pub use slab::OPERATIONS_MAX;
 use slab::{Kind, Slab, Timeouts};
@@ -163,6 +165,11 @@ impl Endpoint {
     /// Refuses a request that its handler deferred, with a code of the server's own.
     pub fn refuse(&self, deferred: Deferred, code: u8) {
         self.core().context().refuse(deferred, code);
+    }
+
+    /// As [`Endpoint::refuse`], and says why; see [`Reply::refuse_because`].
+    pub fn refuse_because(&self, deferred: Deferred, code: u8, why: &str) {
+        self.core().context().refuse_because(deferred, code, why);
     }
 
     /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes

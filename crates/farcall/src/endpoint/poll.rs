@@ -21,6 +21,7 @@ use super::future::OnDrop;
 use super::handler::{LateReply, Reply, Request, reply};
 use super::idle::{Idler, SLEEP_MAX, Step};
 use super::message::Cancellation;
+use super::refusal;
 use super::sinks::{EventSink, RequestSink, Sinks};
 use super::slab::Kind;
 use super::state::State;
@@ -323,7 +324,9 @@ impl Core {
         for (request, late) in self.state.late_replies.take() {
             match late {
                 LateReply::Abandoned => self.transport.reply(request, Status::Abandoned, &[]),
-                LateReply::Refused(code) => self.transport.reply(request, Status::Refused(code), &[]),
+                LateReply::Refused(code, why) => {
+                    self.transport.reply(request, Status::Refused(code), refusal::sent(&why));
+                }
                 LateReply::Answer(payload) => {
                     reply(&mut *self.transport, request, Status::Ok, payload.into());
                 }

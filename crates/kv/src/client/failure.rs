@@ -138,7 +138,7 @@ pub fn not_sent<E: FromCode>(error: CallError) -> Failure<E> {
 /// The failure of a call that was sent.
 pub fn no_answer<E: FromCode>(error: CallError) -> Failure<E> {
     match error {
-        CallError::Refused { code } => {
+        CallError::Refused { code, .. } => {
             Code::from_wire(code).map_or(Failure::Misunderstood, |code| refused(code, 0))
         }
         error => Failure::NoAnswer(error),

@@ -171,6 +171,13 @@ impl<'e> Daemon<'e> {
         self.shard.shard()
     }
 
+    /// What keeps the shard from being of use; see [`Shard::hindrance`].
+    pub fn hindrance(&mut self) -> Option<Code> {
+        let hindrance = self.shard.shard().hindrance();
+        self.shard.release();
+        hindrance
+    }
+
     /// Clients that are attached.
     pub fn clients(&self) -> usize {
         self.slots.attached()
@@ -382,7 +389,7 @@ fn pass_back(slots: &mut SlotServer, to: SlotAddress, outcome: &Outcome<'_>, cou
             counters.too_long.increment();
             slots.respond(to, TOO_LONG, &[]);
         }
-        Err(CallError::Refused { code }) => slots.respond(to, *code, &[]),
+        Err(CallError::Refused { code, .. }) => slots.respond(to, *code, &[]),
         Err(CallError::NotSent(_)) => slots.respond(to, NOT_PASSED_ON, &[]),
         Err(_) => slots.respond(to, NO_ANSWER, &[]),
     }

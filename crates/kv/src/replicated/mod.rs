@@ -31,7 +31,7 @@ fn target(backup: &str) -> String {
 fn answer<'a>(outcome: &'a Outcome<'_>) -> Result<&'a [u8], NoAnswer> {
     match outcome {
         Ok(answer) => Ok(answer),
-        Err(CallError::Refused { code }) => {
+        Err(CallError::Refused { code, .. }) => {
             Err(Refusal::from_wire(*code).map_or(NoAnswer::Silent, NoAnswer::Refused))
         }
         Err(_) => Err(NoAnswer::Silent),

@@ -104,6 +104,13 @@ impl Shard {
         self.durable.as_mut()?.release()
     }
 
+    /// What keeps the shard from taking writes to its durable tables, or from reading them, now.
+    pub fn hindrance(&self) -> Option<Code> {
+        let durable = self.durable.as_ref()?;
+        let too_few = || durable.mirror().filter(|mirror| !mirror.may_write()).map(|_| Code::TooFewReplicas);
+        durable.gone_wrong().or(durable.may_answer().err()).or_else(too_few)
+    }
+
     /// What its log says of itself.
     pub fn log_status(&self) -> Option<LogStatus> {
         self.durable.as_ref().map(|durable| durable.status())

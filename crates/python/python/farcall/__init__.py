@@ -64,6 +64,7 @@ from .errors import (
     WrongThreadError,
     WrongVersionError,
 )
+from .groups import AsyncGroup
 from .tables import AsyncStore, AsyncTable, Object, Store, Table
 
 # What the parent has open is not the child's: its objects say so there.
@@ -73,6 +74,7 @@ __all__ = [
     "AbandonedError",
     "AsyncConnection",
     "AsyncEndpoint",
+    "AsyncGroup",
     "AsyncStore",
     "AsyncTable",
     "CancelledError",

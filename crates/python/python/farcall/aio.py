@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from . import _native
 from .endpoint import assignments
-from .errors import ClosedError, NoServerError, NotConnectedError, code_of
+from .errors import ClosedError, NoServerError, NotConnectedError, refusal_of
+from .groups import AsyncGroup
 from .tables import AsyncStore
 
 if TYPE_CHECKING:
@@ -143,6 +144,10 @@ class AsyncEndpoint:
         """The servers of a name; `balance` is ``round-robin`` or ``two-choices``."""
         return AsyncConnection(self._native.connect(target, balance), self)
 
+    def group(self, number: int = 0, ranks: Iterable[int] | None = None) -> AsyncGroup:
+        """The group of these ranks, or of all, for collective operations; as :meth:`Endpoint.group`."""
+        return AsyncGroup(self._native._group(number, None if ranks is None else list(ranks)), self)
+
     def store(self, ranks: Iterable[int]) -> AsyncStore:
         """A client of the store whose shards are on these ranks, in their order."""
         return AsyncStore(self._native._store(list(ranks)), self)
@@ -240,13 +245,13 @@ class AsyncEndpoint:
             else:
                 request.reply(cast("Buffer | None", answer))
         except Exception as error:
-            request.refuse(code_of(error))
+            request.refuse(*refusal_of(error))
 
     async def _answer_later(self, request: Request, answer: Awaitable[Buffer | None]) -> None:
         try:
             request.reply(await answer)
         except Exception as error:
-            request.refuse(code_of(error))
+            request.refuse(*refusal_of(error))
         self._schedule()
 
 

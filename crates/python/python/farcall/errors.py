@@ -112,14 +112,20 @@ class RefusedError(OperationError):
 
     #: The code, 0 to 255.
     code: int
+    #: What the handler said about it; empty if it said nothing.
+    reason: str
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, code: int, reason: str = "") -> None:
+        super().__init__(message, code, reason)
         self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class HandlerError(RefusedError):
-    """The peer's handler raised an exception, which its process has logged."""
+    """The peer's handler raised an exception, which its process has logged; the reason is its class and text."""
 
 
 class TooLongError(OperationError, ValueError):
@@ -164,27 +170,44 @@ class StoreFullError(StoreError):
 
 
 class Refuse(Exception):
-    """Raised by a handler to refuse a request with a code of its own, 0 to 254.
+    """Raised by a handler to refuse a request with a code of its own, 0 to 254, and a reason, of which 1024 bytes
+    are sent.
 
-    >>> raise Refuse(7)
+    >>> raise Refuse(7, "closed on Mondays")
     Traceback (most recent call last):
     ...
-    farcall.errors.Refuse: 7
+    farcall.errors.Refuse: 7: closed on Mondays
     """
 
     #: The code.
     code: int
+    #: What the caller gets beside it.
+    reason: str
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, reason: str = "") -> None:
         if not 0 <= code < HANDLER_FAILED:
             raise ValueError(f"a handler refuses with a code of 0 to {HANDLER_FAILED - 1}, and not {code}")
-        super().__init__(code)
+        super().__init__(code, reason)
         self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.reason}" if self.reason else str(self.code)
 
 
-def code_of(error: BaseException) -> int:
-    """The code with which an exception of a handler refuses; what is no :class:`Refuse` is logged."""
+def refusal_of(error: BaseException) -> tuple[int, str]:
+    """The code and reason with which an exception of a handler refuses; what is no :class:`Refuse` is logged."""
     if isinstance(error, Refuse):
-        return error.code
+        return error.code, _sendable(error.reason)
     _logger.error("a handler raised an exception, and its caller gets HandlerError", exc_info=error)
-    return HANDLER_FAILED
+    try:
+        said = str(error)
+    except Exception:
+        said = "its text cannot be made"
+    name = type(error).__name__
+    return HANDLER_FAILED, _sendable(f"{name}: {said}" if said else name)
+
+
+def _sendable(text: str) -> str:
+    """A text of UTF-8: what is none, such as half of a surrogate pair, is escaped."""
+    return text.encode(errors="backslashreplace").decode()

@@ -110,7 +110,7 @@ impl<L: Library> LibraryTransport<L> {
         channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
         let too_long = payload.len() > channel.message_bytes_max();
         let (status, payload) =
-            if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
+            if too_long { (status.without_payload(), Outgoing::Slice(&[])) } else { (status, payload) };
         self.transmit(id, &link, Flags::NONE, request.token as u32, status.to_wire(), payload);
     }
 

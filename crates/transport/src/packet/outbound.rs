@@ -196,7 +196,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
         let replied = self.calls.reply(session, key, status.to_wire(), payload);
         if let Err(ReplyTooLong { .. }) = replied {
-            let (status, nothing) = (Status::AnswerTooLong.to_wire(), Payload::Slice(&[]));
+            let (status, nothing) = (status.without_payload().to_wire(), Payload::Slice(&[]));
             // Cannot be too long: it is empty.
             let _ = self.calls.reply(session, key, status, nothing);
         }

@@ -203,7 +203,7 @@ impl<D: LaneDriver> Ring<D> {
         _ = if payload.len() <= self.sessions[slot].message_bytes_max {
             self.submit(slot, response(request, status), payload)
         } else {
-            self.submit(slot, response(request, Status::AnswerTooLong), Outgoing::Slice(&[]))
+            self.submit(slot, response(request, status.without_payload()), Outgoing::Slice(&[]))
         };
     }
 

@@ -1,6 +1,6 @@
 //! The rules bite: each is broken on purpose here.
 
-use farcall::TransportKind;
+use farcall::{Reason, TransportKind};
 
 use super::*;
 
@@ -142,7 +142,7 @@ fn calls_that_end_too_late_too_early_or_never_are_found() {
 fn errors_that_nothing_explains_are_found() {
     let (mut ledger, call) = ledger();
     ledger.begin(call, Instant::ZERO);
-    ledger.end(call, Err(&CallError::Refused { code: 3 }), NOW);
+    ledger.end(call, Err(&CallError::Refused { code: 3, why: Reason::default() }), NOW);
     // It was not asked to refuse, and it did not run either.
     assert_eq!(ledger.violations().len(), 2, "{:?}", ledger.violations());
 
