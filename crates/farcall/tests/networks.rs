@@ -127,7 +127,7 @@ fn a_client_behind_an_address_translation_goes_on_when_its_port_changes() {
         network.run("r", "ip link set s down");
         network.run("r", "ip link set s up");
         if transport.ends_with("udp") {
-            // The very session goes on, and so does what was under way.
+            // The very session goes on, and so does what was in flight.
             converse(&mut client);
             assert!(server.counts("moved") > 0, "over {transport}");
         } else {
