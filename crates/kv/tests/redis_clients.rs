@@ -3,6 +3,7 @@
 
 mod redis;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use redis::Served;
@@ -17,6 +18,20 @@ fn run(program: &str, args: &[&str]) -> Option<String> {
     assert!(output.status.success(), "{program} {args:?}: {out}{error}");
     Some(out.into_owned())
 }
+
+/// A file of the clients that `scripts/prepare redis-clients` installs; `None` when it could not.
+fn installed(file: &str) -> Option<String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from);
+    let path = target.join("redis-clients").join(file);
+    if !path.exists() {
+        println!("unsupported: {} is not there", path.display());
+        return None;
+    }
+    Some(path.display().to_string())
+}
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis");
 
 fn port(served: &Served) -> String {
     served.address.rsplit_once(':').expect("a port").1.to_owned()
@@ -53,4 +68,40 @@ fn redis_py_works() {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis/client.py");
     let (port, path) = (port(&served), served.socket.display().to_string());
     assert_eq!(run("python3", &[program, &port, &path]).as_deref(), Some("done\n"));
+}
+
+#[test]
+fn the_cache_of_django_works() {
+    let served = Served::start();
+    let Some(python) = installed("python/bin/python") else { return };
+    let program = format!("{PROGRAMS}/django_cache.py");
+    assert_eq!(run(&python, &[&program, &port(&served)]).as_deref(), Some("done\n"));
+}
+
+#[test]
+fn redis_py_with_hiredis_works() {
+    let served = Served::start();
+    let Some(python) = installed("python/bin/python") else { return };
+    let (port, path) = (port(&served), served.socket.display().to_string());
+    let program = format!("{PROGRAMS}/client.py");
+    assert_eq!(run(&python, &[&program, &port, &path]).as_deref(), Some("done\n"));
+}
+
+#[test]
+fn node_redis_and_ioredis_work() {
+    let served = Served::start();
+    let Some(modules) = installed("node/node_modules") else { return };
+    // Modules are looked for beside the program that asks for them.
+    let program = format!("{modules}/../clients-{}.mjs", std::process::id());
+    std::fs::copy(format!("{PROGRAMS}/clients.mjs"), &program).expect("a folder of ours");
+    let said = run("node", &[&program, &port(&served)]);
+    std::fs::remove_file(&program).expect("it was copied");
+    assert_eq!(said.as_deref(), Some("done\n"));
+}
+
+#[test]
+fn go_redis_works() {
+    let served = Served::start();
+    let Some(client) = installed("go/client") else { return };
+    assert_eq!(run(&client, &[&port(&served)]).as_deref(), Some("done\n"));
 }

@@ -52,6 +52,15 @@ for protocol in (2, 3):
             raise SystemExit("there are no streams")
         except redis.ResponseError as error:
             assert "unknown command" in str(error), error
+        with client.lock("lock", timeout=60) as lock:
+            assert lock.owned() and lock.extend(60) and lock.reacquire() and client.pttl("lock") > 50_000
+            assert not client.lock("lock").acquire(blocking=False)
+        assert not client.exists("lock")
+        try:
+            client.eval("return 1", 0)
+            raise SystemExit("there is no interpreter")
+        except redis.ResponseError as error:
+            assert "scripts are not run" in str(error), error
         subscriber = client.pubsub()
         subscriber.subscribe("channel")
         assert subscriber.get_message(timeout=60)["type"] == "subscribe"

@@ -13,6 +13,7 @@ mod long;
 mod numbers;
 mod pubsub;
 mod ranges;
+mod scripts;
 mod server;
 mod sets;
 mod sorted;

@@ -4,8 +4,8 @@ use hashbrown::HashTable;
 
 use super::call::{Call, Done};
 use super::{
-    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, pubsub, server, sets,
-    sorted, strings, transaction,
+    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, pubsub, scripts, server,
+    sets, sorted, strings, transaction,
 };
 use crate::resp::parse::Args;
 
@@ -126,6 +126,7 @@ const SORTED_GROWS: (&str, Effect) = ("sorted-set", Effect::Grows);
 const KEYS_READS: (&str, Effect) = ("generic", Effect::Reads);
 const KEYS_WRITES: (&str, Effect) = ("generic", Effect::Writes);
 const KEYS_GROWS: (&str, Effect) = ("generic", Effect::Grows);
+const SCRIPTING: (&str, Effect) = ("scripting", Effect::Grows);
 const TRANSACTIONS: (&str, Effect) = ("transactions", Effect::None);
 const PUBSUB: (&str, Effect) = ("pubsub", Effect::None);
 const CONNECTION: (&str, Effect) = ("connection", Effect::None);
@@ -599,6 +600,11 @@ pub static COMMANDS: &[Command] = &[
     Command::new("touch", -2, KEYS_READS, ALL, keys::exists, "Counts those of the keys that exist"),
     Command::new("type", 2, KEYS_READS, ONE, keys::kind, "Gives the type of an object"),
     Command::new("unlink", -2, KEYS_WRITES, ALL, keys::del, "Deletes keys"),
+    // Scripts.
+    Command::new("eval", -3, SCRIPTING, NO_KEYS, scripts::eval, "Runs a script that is known"),
+    Command::new("evalsha", -3, SCRIPTING, NO_KEYS, scripts::evalsha, "Runs a script by its digest"),
+    Command::new("script", -2, SCRIPTING, NO_KEYS, scripts::script, "Tells which scripts are known")
+        .of(scripts::SCRIPT_SUBCOMMANDS),
     // Transactions.
     Command::new("discard", 1, TRANSACTIONS, NO_KEYS, transaction::discard, "Forgets the queued commands")
         .at_once(),
