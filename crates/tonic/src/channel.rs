@@ -14,10 +14,10 @@ use tonic::Status;
 use tonic::body::Body;
 
 use crate::GRPC;
-use crate::pieces::{Gathered, Source};
+use crate::pieces::{Gathered, Source, too_many};
 use crate::pulled::{PushesAborted, pulled_body};
 use crate::status::{of_error, timeout_of};
-use crate::wire::{Ask, ENOUGH, Piece, bytes_of};
+use crate::wire::{Ask, ENOUGH, PATH_BYTES_MAX, Piece, bytes_of};
 
 /// How long a call without a deadline may wait for its next piece.
 const QUIET_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -77,6 +77,12 @@ impl Channel {
 
     async fn exchange(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let (parts, body) = request.into_parts();
+        if let Some(status) = too_many(&parts.headers) {
+            return Err(status);
+        }
+        if parts.uri.path().len() > PATH_BYTES_MAX {
+            return Err(Status::invalid_argument("the path of the method is over 65,535 bytes"));
+        }
         let deadline = timeout_of(&parts.headers).and_then(|timeout| Instant::now().checked_add(timeout));
         let mut source = Source::new(body);
         // A unary request is there at once.

@@ -6,11 +6,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::wire::Malformed;
 
 /// The most headers of one block, and with them the most of a map that a peer can ask for.
-const HEADERS_MAX: usize = 1024;
+pub const HEADERS_MAX: usize = 1024;
 
 /// Appends a block: a number, and for each header the lengths of its name and value, and these.
 pub fn put(headers: &HeaderMap, to: &mut Vec<u8>) {
-    // A map has less than 32,768; of more than the most the other side says that it does not understand them.
+    // A map has less than 32,768; one with more than the most was refused before.
     to.put_u16_le(headers.len() as u16);
     for (name, value) in headers {
         let (name, value) = (name.as_str().as_bytes(), value.as_bytes());

@@ -11,6 +11,7 @@ use http_body::Body as _;
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::headers::HEADERS_MAX;
 use crate::wire::{PIECE_BYTES_MAX, Piece};
 
 /// The rest of a body.
@@ -92,11 +93,23 @@ impl<F: Future<Output = Result<Response<Body>, Infallible>>> Answering<F> {
         } else {
             source.next().await
         };
+        let trailers = gathered.as_ref().ok().and_then(|gathered| gathered.trailers.as_ref());
+        let metadata = [head.as_ref().map(|(_, headers)| headers), trailers];
+        if let Some(status) = metadata.into_iter().flatten().find_map(too_many) {
+            return failed(None, &status);
+        }
         match gathered {
             Ok(Gathered { data, trailers, is_last }) => Piece { head, data, trailers, is_last },
             Err(status) => failed(head, &status),
         }
     }
+}
+
+/// What becomes of a call with more metadata than a peer takes.
+pub fn too_many(headers: &HeaderMap) -> Option<Status> {
+    let sentence =
+        || format!("{} entries of metadata; farcall carries {HEADERS_MAX} of a call", headers.len());
+    (headers.len() > HEADERS_MAX).then(|| Status::resource_exhausted(sentence()))
 }
 
 /// The last piece of an exchange that has failed.

@@ -13,6 +13,9 @@ use crate::headers;
 /// The most bytes of a message's stream in one piece.
 pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
+/// The longest path of a method.
+pub const PATH_BYTES_MAX: usize = u16::MAX as usize;
+
 /// Bytes that no correct peer sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
