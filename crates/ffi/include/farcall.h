@@ -1,4 +1,4 @@
-// farcall for C and C++: calls and tagged messages between processes, and the store.
+// farcall for C and C++: calls, messages and collective operations between processes, and the store.
 //
 // Made by cbindgen from crates/ffi/src; the page is docs/c.md.
 //
@@ -24,8 +24,53 @@
 // The time that the endpoint's settings give: `endpoint.call_timeout` or `endpoint.message_timeout`.
 #define FARCALL_DEFAULT_TIMEOUT UINT64_MAX
 
+// Bytes of a reason that `farcall_refuse_because` sends; the rest is cut off.
+#define FARCALL_REASON_BYTES_MAX 1024
+
 // Bytes of an error's text, with the zero at its end.
 #define FARCALL_ERROR_TEXT_BYTES 512
+
+// Elements of `farcall_group_all_reduce`, in the byte order of this machine.
+#define FARCALL_INT8 0
+
+// As FARCALL_INT8.
+#define FARCALL_INT16 1
+
+// As FARCALL_INT8.
+#define FARCALL_INT32 2
+
+// As FARCALL_INT8.
+#define FARCALL_INT64 3
+
+// As FARCALL_INT8.
+#define FARCALL_UINT8 4
+
+// As FARCALL_INT8.
+#define FARCALL_UINT16 5
+
+// As FARCALL_INT8.
+#define FARCALL_UINT32 6
+
+// As FARCALL_INT8.
+#define FARCALL_UINT64 7
+
+// As FARCALL_INT8.
+#define FARCALL_FLOAT 8
+
+// As FARCALL_INT8.
+#define FARCALL_DOUBLE 9
+
+// Adds; integers wrap around.
+#define FARCALL_SUM 0
+
+// Multiplies; integers wrap around.
+#define FARCALL_PRODUCT 1
+
+// Takes the lesser.
+#define FARCALL_MIN 2
+
+// Takes the greater.
+#define FARCALL_MAX 3
 
 // Asks for messages with any tag.
 #define FARCALL_ANY_TAG UINT64_MAX
@@ -146,6 +191,8 @@ enum farcall_status_t
     FARCALL_MISUNDERSTOOD = 65,
     // The disk of durable tables has failed. A write may have happened.
     FARCALL_DISK_FAILED = 66,
+    // A member of the group failed or gave up, or their arguments differ. The group is of no further use.
+    FARCALL_GROUP_FAILED = 80,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -163,6 +210,9 @@ typedef struct farcall_deferred_t farcall_deferred_t;
 
 // One thread's door to its peers. Belongs to the thread that opened it.
 typedef struct farcall_endpoint_t farcall_endpoint_t;
+
+// A member's view of a group of processes, which MPI calls a communicator. Belongs to the endpoint's thread.
+typedef struct farcall_group_t farcall_group_t;
 
 // An endpoint is listed under a name until this is closed.
 typedef struct farcall_listener_t farcall_listener_t;
@@ -205,7 +255,8 @@ typedef struct farcall_answer_t {
     farcall_status_t status;
     // The code of a handler that refused.
     uint32_t code;
-    // The answer, read where it arrived; null when there is none.
+    // The answer, read where it arrived; null when there is none. With FARCALL_REFUSED what the handler said
+    // about it, as UTF-8 without a zero at its end.
     const void *data;
     // Its length in bytes.
     size_t length;
@@ -346,6 +397,14 @@ farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct fa
 // In the handler, once. Neither allocates, polls nor blocks.
 farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
 
+// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
+// it with the code.
+//
+// In the handler, once. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_refuse_because(struct farcall_request_t *request,
+                                        uint8_t code,
+                                        const char *why);
+
 // Postpones the answer: the handler may return, and `deferred` be used by any thread.
 //
 // In the handler, once. Allocates. Neither polls nor blocks.
@@ -365,6 +424,13 @@ farcall_status_t farcall_deferred_reply_loan(struct farcall_deferred_t *deferred
 //
 // From any thread. Allocates and frees. Does not block.
 farcall_status_t farcall_deferred_refuse(struct farcall_deferred_t *deferred, uint8_t code);
+
+// As `farcall_deferred_refuse`, and says why; see `farcall_refuse_because`. `deferred` is gone in any case.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_refuse_because(struct farcall_deferred_t *deferred,
+                                                 uint8_t code,
+                                                 const char *why);
 
 // Drops the duty: the caller is told that there will be no answer. Null is allowed.
 //
@@ -506,6 +572,95 @@ farcall_status_t farcall_poll_idle(struct farcall_endpoint_t *endpoint, size_t *
 //
 // From the endpoint's thread, not inside a callback. Neither polls nor blocks.
 farcall_status_t farcall_cancel(struct farcall_endpoint_t *endpoint, uint32_t operation);
+
+// Makes the group of these ranks of the node's world, of which this process is one; all of the world where
+// `ranks` is null. Groups of an endpoint that exist at the same time or one after another have different
+// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed before
+// the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_group_open(const struct farcall_node_t *node,
+                                    struct farcall_endpoint_t *endpoint,
+                                    uint16_t number,
+                                    const uint32_t *ranks,
+                                    size_t members,
+                                    struct farcall_group_t **group,
+                                    struct farcall_error_t *error);
+
+// Ends the use of a group. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_group_close(struct farcall_group_t *group);
+
+// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may be
+// null.
+//
+// From the endpoint's thread, not while an operation of the group waits. Neither allocates nor blocks.
+farcall_status_t farcall_group_rank(struct farcall_group_t *group, uint32_t *rank, uint32_t *members);
+
+// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below. A
+// group whose operation failed is of no further use, at any member; `error` names the member at fault.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_group_barrier(struct farcall_group_t *group,
+                                       uint64_t timeout_ns,
+                                       struct farcall_error_t *error);
+
+// Fills a buffer at all members with what the root has in it; as long at all of them.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_broadcast(struct farcall_group_t *group,
+                                         uint32_t root,
+                                         void *buffer,
+                                         size_t length,
+                                         uint64_t timeout_ns,
+                                         struct farcall_error_t *error);
+
+// Combines the values of all members element by element, in place: `element` is FARCALL_DOUBLE or another of
+// those, `op` FARCALL_SUM or another of those. All have the same bits afterwards.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_reduce(struct farcall_group_t *group,
+                                          void *values,
+                                          size_t count,
+                                          uint32_t element,
+                                          uint32_t op,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
+
+// Collects a part of each member, `length` bytes at all of them, in `parts` at the root, which has room for
+// all, in the order of the members. `parts` of the others may be null.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_gather(struct farcall_group_t *group,
+                                      uint32_t root,
+                                      const void *part,
+                                      size_t length,
+                                      void *parts,
+                                      uint64_t timeout_ns,
+                                      struct farcall_error_t *error);
+
+// Collects a part of each member, `length` bytes at all of them, in `parts` at all members.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_gather(struct farcall_group_t *group,
+                                          const void *part,
+                                          size_t length,
+                                          void *parts,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
+
+// Gives each member its part of `sent`, `length` bytes for each, and collects in `received` what the members
+// had for this one. The two do not overlap.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_to_all(struct farcall_group_t *group,
+                                          const void *sent,
+                                          void *received,
+                                          size_t length,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
 
 // Sends a message and waits until it has left: the bytes were copied, and it cannot be taken back. That the
 // peer has received it is not said by that.
@@ -1069,6 +1224,14 @@ farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct fa
 // In the handler, once. Neither allocates, polls nor blocks.
 farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
 
+// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
+// it with the code.
+//
+// In the handler, once. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_refuse_because(struct farcall_request_t *request,
+                                        uint8_t code,
+                                        const char *why);
+
 // Postpones the answer: the handler may return, and `deferred` be used by any thread.
 //
 // In the handler, once. Allocates. Neither polls nor blocks.
@@ -1088,6 +1251,13 @@ farcall_status_t farcall_deferred_reply_loan(struct farcall_deferred_t *deferred
 //
 // From any thread. Allocates and frees. Does not block.
 farcall_status_t farcall_deferred_refuse(struct farcall_deferred_t *deferred, uint8_t code);
+
+// As `farcall_deferred_refuse`, and says why; see `farcall_refuse_because`. `deferred` is gone in any case.
+//
+// From any thread. Allocates and frees. Does not block.
+farcall_status_t farcall_deferred_refuse_because(struct farcall_deferred_t *deferred,
+                                                 uint8_t code,
+                                                 const char *why);
 
 // Drops the duty: the caller is told that there will be no answer. Null is allowed.
 //
@@ -1353,6 +1523,95 @@ farcall_status_t farcall_finish_wait(struct farcall_endpoint_t *endpoint);
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks.
 farcall_status_t farcall_wait(struct farcall_endpoint_t *endpoint, uint64_t timeout_ns);
+
+// Makes the group of these ranks of the node's world, of which this process is one; all of the world where
+// `ranks` is null. Groups of an endpoint that exist at the same time or one after another have different
+// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed before
+// the endpoint.
+//
+// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_group_open(const struct farcall_node_t *node,
+                                    struct farcall_endpoint_t *endpoint,
+                                    uint16_t number,
+                                    const uint32_t *ranks,
+                                    size_t members,
+                                    struct farcall_group_t **group,
+                                    struct farcall_error_t *error);
+
+// Ends the use of a group. Null is allowed.
+//
+// From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
+farcall_status_t farcall_group_close(struct farcall_group_t *group);
+
+// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may be
+// null.
+//
+// From the endpoint's thread, not while an operation of the group waits. Neither allocates nor blocks.
+farcall_status_t farcall_group_rank(struct farcall_group_t *group, uint32_t *rank, uint32_t *members);
+
+// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below. A
+// group whose operation failed is of no further use, at any member; `error` names the member at fault.
+//
+// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
+// Allocates.
+farcall_status_t farcall_group_barrier(struct farcall_group_t *group,
+                                       uint64_t timeout_ns,
+                                       struct farcall_error_t *error);
+
+// Fills a buffer at all members with what the root has in it; as long at all of them.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_broadcast(struct farcall_group_t *group,
+                                         uint32_t root,
+                                         void *buffer,
+                                         size_t length,
+                                         uint64_t timeout_ns,
+                                         struct farcall_error_t *error);
+
+// Combines the values of all members element by element, in place: `element` is FARCALL_DOUBLE or another of
+// those, `op` FARCALL_SUM or another of those. All have the same bits afterwards.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_reduce(struct farcall_group_t *group,
+                                          void *values,
+                                          size_t count,
+                                          uint32_t element,
+                                          uint32_t op,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
+
+// Collects a part of each member, `length` bytes at all of them, in `parts` at the root, which has room for
+// all, in the order of the members. `parts` of the others may be null.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_gather(struct farcall_group_t *group,
+                                      uint32_t root,
+                                      const void *part,
+                                      size_t length,
+                                      void *parts,
+                                      uint64_t timeout_ns,
+                                      struct farcall_error_t *error);
+
+// Collects a part of each member, `length` bytes at all of them, in `parts` at all members.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_gather(struct farcall_group_t *group,
+                                          const void *part,
+                                          size_t length,
+                                          void *parts,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
+
+// Gives each member its part of `sent`, `length` bytes for each, and collects in `received` what the members
+// had for this one. The two do not overlap.
+//
+// As `farcall_group_barrier`.
+farcall_status_t farcall_group_all_to_all(struct farcall_group_t *group,
+                                          const void *sent,
+                                          void *received,
+                                          size_t length,
+                                          uint64_t timeout_ns,
+                                          struct farcall_error_t *error);
 
 // Makes a client of the shards on these ranks of the node's world: shard 0 on the first, and so on. To be
 // closed before the endpoint.

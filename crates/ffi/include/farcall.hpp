@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -85,7 +86,9 @@ public:
     void reply(std::string_view answer) {
         detail::check(farcall_deferred_reply(handle_.release(), answer.data(), answer.size()));
     }
-    void refuse(std::uint8_t code) { detail::check(farcall_deferred_refuse(handle_.release(), code)); }
+    void refuse(std::uint8_t code, const std::string &why = "") {
+        detail::check(farcall_deferred_refuse_because(handle_.release(), code, why.c_str()));
+    }
 
 private:
     std::unique_ptr<farcall_deferred_t, detail::closes<farcall_deferred_drop>> handle_;
@@ -104,7 +107,9 @@ public:
         return caller;
     }
     void reply(std::string_view answer) { detail::check(farcall_reply(handle_, answer.data(), answer.size())); }
-    void refuse(std::uint8_t code) { detail::check(farcall_refuse(handle_, code)); }
+    void refuse(std::uint8_t code, const std::string &why = "") {
+        detail::check(farcall_refuse_because(handle_, code, why.c_str()));
+    }
     deferred defer() {
         farcall_deferred_t *duty;
         detail::check(farcall_defer(handle_, &duty));
@@ -251,6 +256,48 @@ public:
 
 private:
     std::unique_ptr<farcall_connection_t, detail::closes<farcall_connection_close>> handle_;
+};
+
+// A group of processes for collective operations, which MPI calls a communicator; to be gone before its endpoint.
+class group {
+public:
+    // All of the node's world.
+    group(const node &of, endpoint &by, std::uint16_t number = 0) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        farcall_group_t *opened;
+        detail::check(farcall_group_open(of.get(), by.get(), number, nullptr, 0, &opened, &said), said);
+        handle_.reset(opened);
+    }
+    void barrier(duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        detail::check(farcall_group_barrier(handle_.get(), detail::nanos(timeout), &said), said);
+    }
+    template <typename value>
+    void broadcast(std::uint32_t root, value *values, std::size_t count, duration timeout = default_timeout) {
+        static_assert(std::is_trivially_copyable<value>::value, "the bytes of a value are copied");
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        detail::check(farcall_group_broadcast(handle_.get(), root, values, count * sizeof(value), detail::nanos(timeout),
+                                              &said),
+                      said);
+    }
+    // `op` is FARCALL_SUM or another of those.
+    template <typename number>
+    void all_reduce(number *values, std::size_t count, std::uint32_t op, duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        detail::check(farcall_group_all_reduce(handle_.get(), values, count, type_of<number>(), op, detail::nanos(timeout),
+                                               &said),
+                      said);
+    }
+
+private:
+    template <typename number> static constexpr std::uint32_t type_of() {
+        static_assert(std::is_arithmetic<number>::value && sizeof(number) <= 8, "numbers of up to 8 bytes are reduced");
+        constexpr std::uint32_t place = sizeof(number) == 1 ? 0 : sizeof(number) == 2 ? 1 : sizeof(number) == 4 ? 2 : 3;
+        return std::is_floating_point<number>::value ? FARCALL_FLOAT + place - 2
+               : std::is_signed<number>::value       ? FARCALL_INT8 + place
+                                                     : FARCALL_UINT8 + place;
+    }
+    std::unique_ptr<farcall_group_t, detail::closes<farcall_group_close>> handle_;
 };
 
 // An endpoint is listed under a name as long as this.

@@ -1,10 +1,10 @@
 //! Calls: made and waited for, made with a callback; and served.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 
-use farcall::{Context, Deferred, Outcome, Outgoing, Reply, Request, Response, Service};
+use farcall::{CallError, Context, Deferred, Outcome, Outgoing, Reply, Request, Response, Service};
 
-use crate::border::{bytes, bytes_mut, give, guarded, timeout};
+use crate::border::{bytes, bytes_mut, give, guarded, text, timeout};
 use crate::endpoint::{Carried, EndpointHandle, PeerNumbers};
 use crate::payload::{LoanHandle, PayloadHandle, take_loan};
 use crate::status::Status::{
@@ -21,7 +21,8 @@ pub struct AnswerView {
     pub status: Status,
     /// The code of a handler that refused.
     pub code: u32,
-    /// The answer, read where it arrived; null when there is none.
+    /// The answer, read where it arrived; null when there is none. With FARCALL_REFUSED what the handler said
+    /// about it, as UTF-8 without a zero at its end.
     pub data: *const c_void,
     /// Its length in bytes.
     pub length: usize,
@@ -213,6 +214,23 @@ pub unsafe extern "C" fn farcall_refuse(request: *mut RequestHandle, code: u8) -
     guarded(|| unsafe { RequestHandle::end(request, |reply| reply.refuse_first(code)) })
 }
 
+/// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
+/// it with the code.
+///
+/// In the handler, once. Allocates. Neither polls nor blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_refuse_because(
+    request: *mut RequestHandle,
+    code: u8,
+    why: *const c_char,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        let why = text(why, "the reason").map_err(|_| FARCALL_INVALID_ARGUMENT)?;
+        RequestHandle::end(request, |reply| reply.refuse_because_first(code, why))
+    })
+}
+
 /// Postpones the answer: the handler may return, and `deferred` be used by any thread.
 ///
 /// In the handler, once. Allocates. Neither polls nor blocks.
@@ -274,6 +292,23 @@ pub unsafe extern "C" fn farcall_deferred_refuse(deferred: *mut DeferredHandle, 
     // SAFETY: the caller's promises, as in the header.
     guarded(|| unsafe {
         take_deferred(deferred)?.refuse(code);
+        Ok(())
+    })
+}
+
+/// As `farcall_deferred_refuse`, and says why; see `farcall_refuse_because`. `deferred` is gone in any case.
+///
+/// From any thread. Allocates and frees. Does not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_deferred_refuse_because(
+    deferred: *mut DeferredHandle,
+    code: u8,
+    why: *const c_char,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        let duty = take_deferred(deferred)?;
+        duty.refuse_because(code, text(why, "the reason").map_err(|_| FARCALL_INVALID_ARGUMENT)?);
         Ok(())
     })
 }
@@ -509,6 +544,9 @@ unsafe fn report(
 ) {
     let ((status, code), (data, length)) = match outcome {
         Ok(answer) => ((FARCALL_OK, 0), (answer.as_ptr(), answer.len())),
+        Err(CallError::Refused { code, why }) => {
+            ((Status::FARCALL_REFUSED, *code), (why.as_ptr(), why.len()))
+        }
         Err(error) => (of_call(error), (core::ptr::null(), 0)),
     };
     let size = size_of::<AnswerView>();

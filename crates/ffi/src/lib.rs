@@ -21,6 +21,7 @@
 mod border;
 mod call;
 mod endpoint;
+mod group;
 mod message;
 mod names;
 mod node;
@@ -38,6 +39,11 @@ pub const FARCALL_ABI_VERSION: u32 = 1;
 
 /// The time that the endpoint's settings give: `endpoint.call_timeout` or `endpoint.message_timeout`.
 pub const FARCALL_DEFAULT_TIMEOUT: u64 = u64::MAX;
+
+/// Bytes of a reason that `farcall_refuse_because` sends; the rest is cut off.
+pub const FARCALL_REASON_BYTES_MAX: usize = 1024;
+
+const _: () = assert!(FARCALL_REASON_BYTES_MAX == farcall::REASON_BYTES_MAX);
 
 /// The version of this library, such as `0.1.0`. From any thread. Neither allocates nor blocks.
 #[unsafe(no_mangle)]

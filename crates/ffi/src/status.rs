@@ -95,6 +95,9 @@ pub enum Status {
     FARCALL_MISUNDERSTOOD = 65,
     /// The disk of durable tables has failed. A write may have happened.
     FARCALL_DISK_FAILED = 66,
+
+    /// A member of the group failed or gave up, or their arguments differ. The group is of no further use.
+    FARCALL_GROUP_FAILED = 80,
 }
 
 use Status::*;
@@ -145,12 +148,13 @@ impl Status {
             FARCALL_NOT_A_NUMBER => c"the object is not a number, or the sum is out of range",
             FARCALL_MISUNDERSTOOD => c"the store speaks another version of the protocol",
             FARCALL_DISK_FAILED => c"the disk of durable tables has failed",
+            FARCALL_GROUP_FAILED => c"a member of the group failed, or gave up",
         }
     }
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 40] = [
+const EVERY: [Status; 41] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -191,6 +195,7 @@ const EVERY: [Status; 40] = [
     FARCALL_NOT_A_NUMBER,
     FARCALL_MISUNDERSTOOD,
     FARCALL_DISK_FAILED,
+    FARCALL_GROUP_FAILED,
 ];
 
 /// What a status means, as one sentence that lives as long as the program. Any number is allowed.

@@ -3,7 +3,9 @@
 
 mod common;
 
-use std::process::Command;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use common::{compile, succeed};
 use farcall::{Presence, TransportKind};
@@ -20,12 +22,58 @@ fn transports() -> impl Iterator<Item = TransportKind> {
     TransportKind::every().filter(needs_nothing).filter(is_here)
 }
 
-/// Runs a program over every transport, and under the sanitizers over shared memory and over UDP.
-fn run(name: &str) {
+/// What finds mistakes in the use of memory without the compiler's help, and so on the library's side too.
+const VALGRIND: [&str; 2] = ["--quiet", "--error-exitcode=99"];
+
+/// Memory that nothing refers to any more is a mistake too. Not where a process is forked: what its other threads
+/// referred to is lost in the copy.
+const LEAKS: [&str; 3] =
+    ["--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
+
+/// What valgrind ends a program with in which it has found a mistake.
+const MISTAKE: i32 = 99;
+
+/// Runs the ranks of a program under valgrind, where that is installed, over shared memory. It does not start them
+/// by itself there: what is behind `/proc/self/exe` is valgrind.
+fn run_under_valgrind(program: &Path, ranks: u32) {
+    if let Err(error) = Command::new("valgrind").arg("--version").output() {
+        return println!("unsupported: valgrind: {error}");
+    }
+    // Rank 0 serves the rendezvous there.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = free.expect("a free port").to_string();
+    let start = |rank: u32| {
+        let mut command = Command::new("valgrind");
+        command
+            .args(VALGRIND)
+            .args(if ranks > 1 { &LEAKS[..] } else { &[] })
+            .arg(program)
+            .arg("ring+shm")
+            .env("FARCALL_RENDEZVOUS", &address);
+        command.env("FARCALL_RANK", rank.to_string()).env("FARCALL_SIZE", ranks.to_string());
+        // It is slow, and is not to be taken for dead.
+        command.env("FARCALL_ENDPOINT_PEER_TIMEOUT", "60s");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is installed")
+    };
+    let started: Vec<Child> = (0..ranks).map(start).collect();
+    for (rank, child) in started.into_iter().enumerate() {
+        let output = child.wait_with_output().expect("it was started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Others than the first may have to die.
+        let is_right =
+            if rank == 0 { output.status.success() } else { output.status.code() != Some(MISTAKE) };
+        assert!(is_right, "{}, rank {rank}: {}\n{said}", program.display(), output.status);
+    }
+}
+
+/// Runs a program of so many ranks over every transport, under valgrind over shared memory, and under the
+/// sanitizers over shared memory and over UDP.
+fn run(name: &str, ranks: u32) {
     let language = if name == "wrapper" { "cpp" } else { "c" };
     let source = format!("tests/c/{name}.{language}");
     let program = compile(&source, name, &[]);
     transports().for_each(|kind| drop(succeed(Command::new(&program).arg(kind.name()))));
+    run_under_valgrind(&program, ranks);
     let sanitized = compile(&source, &format!("{name}-sanitized"), &SANITIZED);
     for transport in ["ring+shm", "basic+udp"] {
         succeed(Command::new(&sanitized).arg(transport));
@@ -34,22 +82,27 @@ fn run(name: &str) {
 
 #[test]
 fn calls() {
-    run("calls");
+    run("calls", 2);
 }
 
 #[test]
 fn messages() {
-    run("messages");
+    run("messages", 2);
+}
+
+#[test]
+fn groups() {
+    run("groups", 3);
 }
 
 #[test]
 fn names_and_deaths() {
-    run("deaths");
+    run("deaths", 1);
 }
 
 #[test]
 fn the_header_for_cpp() {
-    run("wrapper");
+    run("wrapper", 2);
 }
 
 #[test]

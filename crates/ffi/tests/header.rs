@@ -9,9 +9,9 @@ use std::process::Command;
 use common::{STRICT, crate_folder, succeed};
 
 /// The files that the header is made of, in the order of its chapters.
-const CHAPTERS: [&str; 12] = [
-    "lib", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait", "store",
-    "observe",
+const CHAPTERS: [&str; 13] = [
+    "lib", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait", "group",
+    "store", "observe",
 ];
 
 #[test]

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { ECHO = 1, REFUSE = 2, IGNORE = 3, LATER = 4, COUNT = 5, SILENT = 6, STOP = 7, CHAIN = 8, LENT = 9, TAKEN = 10, NOBODY = 99 };
+enum { ECHO = 1, REFUSE = 2, IGNORE = 3, LATER = 4, COUNT = 5, SILENT = 6, STOP = 7, CHAIN = 8, LENT = 9, TAKEN = 10, BECAUSE = 11, NOBODY = 99 };
 
 static int is_over;
 static farcall_deferred_t *kept[64];
@@ -19,6 +19,14 @@ static void echo(void *context, farcall_endpoint_t *endpoint, farcall_request_t 
 static void refuse(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
     (void)context, (void)endpoint;
     CHECK_OK(farcall_refuse(request, 77));
+}
+
+static void refuse_because(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
+    (void)context, (void)endpoint;
+    CHECK_STATUS(farcall_refuse_because(request, 78, NULL), FARCALL_INVALID_ARGUMENT);
+    CHECK_STATUS(farcall_refuse_because(request, 78, "\xff"), FARCALL_INVALID_ARGUMENT);
+    CHECK_OK(farcall_refuse_because(request, 78, "closed on Mondays"));
+    CHECK_STATUS(farcall_refuse_because(request, 78, "again"), FARCALL_ALREADY_REPLIED);
 }
 
 static void ignore(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
@@ -111,6 +119,8 @@ static void take_and_defer(void *context, farcall_endpoint_t *endpoint, farcall_
     length = farcall_payload_length(payload);
     if (length == 0) {
         CHECK_OK(farcall_deferred_refuse(deferred, 5));
+    } else if (length == 1) {
+        CHECK_OK(farcall_deferred_refuse_because(deferred, 6, "too short"));
     } else {
         CHECK_OK(farcall_loan(endpoint, length, &loan));
         memcpy(farcall_loan_data(loan), farcall_payload_data(payload), length);
@@ -136,6 +146,17 @@ static void counted(void *context, farcall_endpoint_t *endpoint, const farcall_a
     } else {
         tally->other += 1;
     }
+}
+
+static void refused(void *context, farcall_endpoint_t *endpoint, const farcall_answer_t *answer) {
+    char *said = context;
+    farcall_payload_t *payload;
+    (void)endpoint;
+    CHECK_STATUS(answer->status, FARCALL_REFUSED);
+    CHECK_STATUS(farcall_answer_take(answer, &payload), FARCALL_INVALID_ARGUMENT);
+    CHECK(answer->length < 64);
+    memcpy(said, answer->data, answer->length);
+    said[answer->length] = (char)answer->code;
 }
 
 static void taken(void *context, farcall_endpoint_t *endpoint, const farcall_answer_t *answer) {
@@ -186,6 +207,20 @@ static void waited(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
     CHECK(got == 5 && memcmp(into, "later", 5) == 0);
     CHECK_OK(farcall_call_into(endpoint, peer, CHAIN, "x", 1, LONG_NS, into, sizeof into, &got, NULL));
     CHECK(got == 8 && memcmp(into, "and back", 8) == 0);
+}
+
+// The end of a text is the code.
+static void reasons(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
+    char said[4][64] = {"", "", "", ""};
+    CHECK_OK(farcall_call_async(endpoint, peer, REFUSE, "x", 1, LONG_NS, refused, said[0], NULL));
+    CHECK_OK(farcall_call_async(endpoint, peer, BECAUSE, "x", 1, LONG_NS, refused, said[1], NULL));
+    CHECK_OK(farcall_call_async(endpoint, peer, TAKEN, "", 0, LONG_NS, refused, said[2], NULL));
+    CHECK_OK(farcall_call_async(endpoint, peer, TAKEN, "x", 1, LONG_NS, refused, said[3], NULL));
+    while (said[0][0] == 0 || said[1][0] == 0 || said[2][0] == 0 || said[3][0] == 0) {
+        CHECK_OK(farcall_poll_idle(endpoint, NULL));
+    }
+    CHECK(strcmp(said[0], "M") == 0 && strcmp(said[1], "closed on MondaysN") == 0);
+    CHECK(strcmp(said[2], "\5") == 0 && strcmp(said[3], "too short\6") == 0);
 }
 
 static void asynchronous(farcall_endpoint_t *endpoint, farcall_peer_t peer) {
@@ -287,6 +322,7 @@ int main(int count_of_arguments, char **arguments) {
     CHECK_SAID(farcall_endpoint_open(node, transport, settings, &endpoint, &error), error);
     CHECK_OK(farcall_serve(endpoint, ECHO, echo, NULL));
     CHECK_OK(farcall_serve(endpoint, REFUSE, refuse, NULL));
+    CHECK_OK(farcall_serve(endpoint, BECAUSE, refuse_because, NULL));
     CHECK_OK(farcall_serve(endpoint, IGNORE, ignore, NULL));
     CHECK_OK(farcall_serve(endpoint, LATER, later, NULL));
     CHECK_OK(farcall_serve(endpoint, COUNT, count, &calls));
@@ -308,6 +344,7 @@ int main(int count_of_arguments, char **arguments) {
         CHECK_SAID(farcall_peer(endpoint, 1, 0, FARCALL_DEFAULT_TIMEOUT, &peer, &error), error);
         CHECK_OK(farcall_wait_for_peer(endpoint, peer));
         waited(endpoint, peer);
+        reasons(endpoint, peer);
         asynchronous(endpoint, peer);
         loans(endpoint, peer);
         mistakes(endpoint, peer);

@@ -27,7 +27,7 @@ static void serve(farcall::endpoint &endpoint) {
     bool is_over = false;
     std::unique_ptr<farcall::deferred> kept;
     endpoint.serve(ECHO, [](farcall::request request) { request.reply(request.view()); });
-    endpoint.serve(REFUSE, [](farcall::request request) { request.refuse(9); });
+    endpoint.serve(REFUSE, [](farcall::request request) { request.refuse(9, "nine"); });
     endpoint.serve(LATER, [&](farcall::request request) {
         kept = std::make_unique<farcall::deferred>(request.defer());
     });
@@ -85,9 +85,23 @@ static void by_name() {
     CHECK(failure_of([&] { farcall::node::open_at("nonsense"); }) == FARCALL_INVALID_ARGUMENT);
 }
 
+static void together(farcall::node &node, farcall::endpoint &endpoint) {
+    farcall::group group(node, endpoint);
+    double halves[3] = {0.5, 1.5, 2.5};
+    std::uint16_t greatest = static_cast<std::uint16_t>(node.rank());
+    int root = node.rank() == 1 ? 7 : 0;
+    group.all_reduce(halves, 3, FARCALL_SUM);
+    group.all_reduce(&greatest, 1, FARCALL_MAX);
+    group.broadcast(1, &root, 1);
+    group.barrier();
+    CHECK(halves[0] == 1 && halves[2] == 5 && greatest == 1 && root == 7);
+    CHECK(failure_of([&] { group.broadcast(2, &root, 1); }) == FARCALL_INVALID_ARGUMENT);
+}
+
 int main(int count, char **arguments) {
     farcall::node node = farcall::node::local(2);
     farcall::endpoint endpoint(node, count > 1 ? arguments[1] : "ring+shm");
+    together(node, endpoint);
     if (node.rank() == 1) {
         serve(endpoint);
     } else {
