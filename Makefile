@@ -71,7 +71,7 @@ vary-rdma: build ## Measures what the parameters of the verbs drivers change, in
 		--count 40000 --figure trimmed --blocks 5 --vary verbs.signal_period,verbs.mtu,verbs.inline_bytes,verbs.huge_pages
 
 .PHONY: test
-test: lint rustdoc test-fuzz model test-python test-workspace test-keys test-rdma-if-possible ## Checks and tests everything
+test: lint rustdoc test-fuzz model test-python test-workspace test-keys test-rdma-if-possible test-power-if-possible ## Checks and tests everything
 
 .PHONY: lint
 lint: ## Checks format, lints and foreign crates; warnings count as errors
@@ -131,6 +131,17 @@ test-rdma-if-possible:
 	scripts/prepare build
 	scripts/test-rdma --if-possible --quick
 
+.PHONY: test-power
+test-power: ## A thousand power cuts of a virtual machine under load of a store with a flushed table
+	scripts/prepare build
+	scripts/test-power
+
+# A few, for `make test`: where there can be no virtual machine it only says so.
+.PHONY: test-power-if-possible
+test-power-if-possible:
+	scripts/prepare build
+	scripts/test-power --if-possible --cuts 3
+
 .PHONY: test-fuzz
 test-fuzz: ## Every fuzz target over its kept inputs and FUZZ_SECONDS of random ones
 	scripts/prepare build
@@ -144,12 +155,13 @@ fuzz: ## Fuzzes TARGET (ring, basic, …) for SECONDS with coverage feedback
 		fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET) -- -max_total_time=$(SECONDS) -max_len=4096
 
 .PHONY: model
-model: ## Explores the interleavings of the lock-free parts
+model: ## Explores the interleavings of the lock-free parts, and the states of the protocol of replication
 	scripts/prepare build
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS="--cfg loom" \
 		cargo test --locked --release -p farcall-shm --test loom
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/shuttle RUSTFLAGS="--cfg shuttle" \
 		cargo test --locked --release -p farcall-shm --test shuttle
+	cargo test --locked --release -p farcall-replica --test model
 
 .PHONY: sanitize
 sanitize: asan tsan ## Tests of memory and threads under AddressSanitizer and ThreadSanitizer

@@ -126,10 +126,10 @@ fn porcupine_says_the_same_of_every_key() {
     println!("{} keys, {illegal} of them without an order", ours.len());
     assert_eq!(text.lines().count(), ours.len(), "a line for each key");
     assert!(illegal > 100 && illegal < ours.len() / 2, "both are there");
-    let undecided = theirs.extract_if(.., |_, verdict| *verdict == "unknown").count();
+    let undecided = theirs.values().filter(|&&verdict| verdict == "unknown").count();
     println!("{undecided} keys take Porcupine too long");
     assert!(undecided <= 2, "it says something of nearly all");
-    for (key, verdict) in theirs {
+    for (key, verdict) in theirs.into_iter().filter(|(_, verdict)| *verdict != "unknown") {
         assert_eq!(ours.get(&key), Some(&verdict), "{key:?}, seed {seed}, in {}", folder.display());
     }
     std::fs::remove_dir_all(folder).expect("the test's own");
