@@ -14,8 +14,10 @@ use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
 
+mod check;
 mod many;
 
+pub use check::KvCheck;
 pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvWatch};
 
 use super::{parse_seconds, whole_number};
@@ -79,6 +81,8 @@ pub enum KvCommand {
     Status(KvStatus),
     /// Reads all replicas of each shard and compares them
     Scrub(KvStat),
+    /// Says whether an order explains what clients were told, by histories in files
+    Check(KvCheck),
 }
 
 /// Where the store is.

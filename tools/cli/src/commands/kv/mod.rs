@@ -2,6 +2,7 @@
 
 mod access;
 mod backup;
+mod check;
 mod client;
 mod data;
 mod many;
@@ -59,5 +60,6 @@ pub fn run(kv: &Kv) -> Result<(), Failure> {
         KvCommand::Stat(stat) => client::stat(stat),
         KvCommand::Status(status) => replicas::status(status),
         KvCommand::Scrub(scrub) => replicas::scrub(scrub),
+        KvCommand::Check(arguments) => check::run(arguments),
     }
 }
