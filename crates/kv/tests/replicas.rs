@@ -4,6 +4,8 @@
 //! unknown. After each kill another primary takes over, from what the backups have.
 
 mod common;
+#[path = "replicas/histories.rs"]
+mod histories;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
