@@ -92,7 +92,7 @@ fn run() -> Result<(), Failure> {
                 Ok(())
             }
         }
-        Command::Kv(kv) => commands::kv::run(&kv),
+        Command::Kv(mut kv) => commands::kv::run(&mut kv),
         Command::Key(key) => commands::key::run(&key),
         Command::Registry(registry) => commands::registry::run(&registry),
         Command::Completions(completions) => commands::completions::run(&completions),

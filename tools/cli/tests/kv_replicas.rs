@@ -4,130 +4,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use common::farcall;
-
-/// Far longer than anything here takes.
-const LONG: Duration = Duration::from_secs(60);
-
-/// A process that serves, killed when the test is over.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail only when it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A folder for everything that these processes keep.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("farcall-replicas-{}-{name}", std::process::id()));
-        fs::create_dir(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn of(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("text").to_owned()
-    }
-
-    fn registry(&self) -> String {
-        format!("file:{}", self.of("registry"))
-    }
-
-    /// Starts a process that serves at a free port, and waits until it says the line that begins so.
-    fn start(&self, command: &str, more: &[&str], begins: &str) -> (Server, String) {
-        // The port may be another's: then the next one is tried.
-        for attempt in 0..100 {
-            let at =
-                format!("127.0.0.1:{}", 20_000 + (std::process::id() + port_of_next() + attempt) % 20_000);
-            let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-            farcall.args(["kv", command, "--at", &at, "--registry", &self.registry()]).args(more);
-            let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
-            let lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
-            let found = lines.map(|line| line.expect("text")).find(|line| line.starts_with(begins));
-            if found.is_some() {
-                return (server, at);
-            }
-        }
-        panic!("no free port for kv {command}");
-    }
-
-    fn shard(&self, at: &str, (shard, shards): (u32, u32), level: &str) -> Server {
-        let tables = format!("orders:{level}");
-        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-        let (shard, shards) = (shard.to_string(), shards.to_string());
-        let of = ["--shard", &shard, "--shards", &shards, "--registry", &self.registry()];
-        farcall.args(["kv", "serve", "--at", at, "--tables", &tables, "--memory", "16M"]).args(of);
-        let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
-        let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
-        assert!(lines.any(|line| line.expect("text").contains(" serves ")), "shard {shard} serves");
-        server
-    }
-
-    fn backup(&self, name: &str) -> (Server, String) {
-        self.start("backup", &["--data", &self.of(name)], "backup at ")
-    }
-
-    fn primary(&self, level: &str, name: &str) -> (Server, String) {
-        let (tables, data) = (format!("orders:{level}"), self.of(name));
-        let more = ["--tables", &tables, "--data", &data, "--memory", "16M", "--lease", "0.5"];
-        self.start("serve", &more, "shard 0 of 1 serves")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Ports that the processes of this test do not look at first, one after the other.
-fn port_of_next() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(7000);
-    NEXT.fetch_add(331, Ordering::Relaxed)
-}
-
-/// What a command of a store prints, and its status and sentence.
-fn kv(at: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    run(&[&["kv"], arguments, &["--at", at]].concat())
-}
-
-/// Writes an object, again until it is acknowledged.
-fn put(at: &str, key: &str) {
-    let begun = Instant::now();
-    loop {
-        let (status, _, sentence) = kv(at, &["put", key, key, "--table", "orders"]);
-        if status == Some(0) {
-            return;
-        }
-        assert_eq!(status, Some(5), "{sentence}");
-        assert!(begun.elapsed() < LONG, "{sentence}");
-    }
-}
-
-fn keys(at: &str) -> Vec<String> {
-    let (status, listing, sentence) = kv(at, &["scan", "--keys", "--table", "orders"]);
-    assert_eq!(status, Some(0), "{sentence}");
-    let mut keys: Vec<_> =
-        listing.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect();
-    keys.sort_unstable();
-    keys
-}
-
-fn whole_replicas(at: &str) -> usize {
-    let (status, listing, sentence) = kv(at, &["status"]);
-    assert_eq!(status, Some(0), "{sentence}");
-    listing.lines().filter(|line| line.contains(" is whole and counts")).count()
-}
+use common::stores::{Folder, Server, keys, kv, put, run, whole_replicas};
 
 #[test]
 fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
@@ -138,6 +19,11 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         let (primary, at) = folder.primary(level, "primary");
         (0..5).for_each(|number| put(&at, &format!("a{number}")));
         assert_eq!(whole_replicas(&at), 2, "{level}");
+
+        let count = |name: &str| counter(&primary, name);
+        assert_eq!((count("replicas_wanted"), count("replicas_whole")), (2, 2), "{level}");
+        assert!(count("groups") >= 5 && count("groups_under_256") == count("groups"), "{level}");
+        assert!(count("round_trips") >= 10, "each of two replicas was written to");
 
         // A write that reaches one of two replicas is no acknowledged one, and says so.
         drop(first);
@@ -166,6 +52,10 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         expected.sort_unstable();
         assert_eq!(found, expected, "{level}");
         put(&at, "c");
+        // It is at another address, which the registry knows.
+        let registry = folder.registry();
+        let get = ["kv", "get", "c", "--table", "orders", "--registry", &registry, "--at", "127.0.0.1:1"];
+        assert_eq!(run(&get), (Some(0), "c".to_owned(), String::new()), "{level}");
     }
 }
 
@@ -180,6 +70,36 @@ fn every_shard_of_a_store_has_replicas() {
     assert_eq!(keys(&at).len(), 8);
     let (_, listing, _) = kv(&at, &["status"]);
     assert_eq!(listing.lines().filter(|line| line.contains("is whole and counts")).count(), 2, "{listing}");
+}
+
+#[test]
+fn what_a_directory_has_is_kept_in_a_file_and_restored_into_another_store() {
+    let folder = Folder::new("restore");
+    let (backup, _) = folder.backup("first");
+    let (primary, at) = folder.primary("replicated=1,flushed", "data");
+    ["a", "b", "c"].iter().for_each(|key| put(&at, key));
+    assert_eq!(kv(&at, &["delete", "b", "--table", "orders"]).0, Some(0));
+    let (data, file) = (folder.of("first"), folder.of("file"));
+    let export = ["kv", "backup", "--data", &data, "--export", &file];
+    let (status, _, sentence) = run(&export);
+    assert!(status == Some(1) && sentence.contains("in use by another process"), "{sentence}");
+    drop((primary, backup));
+    let (status, told, sentence) = run(&export);
+    assert!(status == Some(0) && told.contains("2 objects of 1 tables"), "{told}{sentence}");
+    let (status, _, sentence) = run(&export);
+    assert!(status == Some(1) && sentence.contains("cannot create"), "it may be the only copy: {sentence}");
+
+    let more = ["--tables", "orders:flushed", "--data", &folder.of("other"), "--memory", "16M"];
+    let (_store, at) = folder.start_alone(&more);
+    let (status, told, sentence) = kv(&at, &["restore", &file]);
+    assert!(status == Some(0) && told.starts_with("2 objects"), "{told}{sentence}");
+    assert_eq!(keys(&at), ["a", "c"]);
+    fs::write(folder.of("none"), "{}\n").expect("room");
+    let (status, _, sentence) = kv(&at, &["restore", &folder.of("none")]);
+    assert!(status == Some(1) && sentence.contains("no file of `farcall kv backup --export`"), "{sentence}");
+    let (_store, at) = folder.start_alone(&["--memory", "16M"]);
+    let (status, _, sentence) = kv(&at, &["restore", &file]);
+    assert!(status == Some(3) && sentence.contains("--tables orders:replicated=1,flushed"), "{sentence}");
 }
 
 #[test]
@@ -204,6 +124,36 @@ fn a_folder_is_of_one_store_and_of_one_process() {
     assert!(status == Some(1) && sentence.contains("give --registry"), "{sentence}");
     let (_primary, at) = folder.primary("replicated=1,flushed", "data");
     assert_eq!(keys(&at), ["a"], "what others were refused is there");
+}
+
+#[test]
+fn a_shard_moves_to_a_process_that_waits_for_it() {
+    let folder = Folder::new("moves");
+    let (_backup, _) = folder.backup("first");
+    let (mut primary, at) = folder.primary("replicated=1", "none");
+    put(&at, "a");
+    let registry = folder.registry();
+    let moves = ["kv", "move", "--registry", &registry];
+    let (status, _, sentence) = run(&moves);
+    assert!(status == Some(1) && sentence.contains("no process waits for shard 0"), "{sentence}");
+
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let to = free.local_addr().expect("bound").to_string();
+    drop(free);
+    let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    farcall.args(["kv", "serve", "--at", &to, "--registry", &registry, "--tables", "orders:replicated=1"]);
+    let next = farcall.args(["--memory", "16M"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut next = Server(next.expect("the program runs"));
+    let mut told = BufReader::new(next.0.stderr.take().expect("it is piped")).lines();
+    assert!(told.any(|line| line.expect("text").contains("waiting for its end")));
+    let (status, listing, sentence) = run(&moves);
+    assert_eq!((status, &*sentence), (Some(0), ""), "{listing}");
+    assert!(listing.starts_with(&format!("shard 0 is at {to}, and no more at {at}")), "{listing}");
+    assert_eq!(primary.0.wait().expect("it is a child").code(), Some(0), "it ends well");
+    let get = ["kv", "get", "a", "--table", "orders", "--registry", &registry];
+    assert_eq!(run(&get), (Some(0), "a".to_owned(), String::new()));
+    put(&to, "b");
+    assert_eq!(keys(&to), ["a", "b"]);
 }
 
 #[test]
@@ -235,11 +185,17 @@ fn a_primary_that_stood_still_ends_and_the_next_one_serves_at_its_address() {
     assert_eq!(keys(&at), ["a", "b"]);
 }
 
-/// What a command prints, and its status and sentence.
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = farcall(arguments);
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+/// A counter of a process, once it is not 0: they are brought up to date now and then.
+fn counter(server: &Server, name: &str) -> u64 {
+    loop {
+        let (_, listing, _) = run(&["stat", &server.0.id().to_string()]);
+        let line = listing.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+        let value = line.unwrap_or_else(|| panic!("{name} is counted")).split_whitespace().nth(1);
+        match value.and_then(|value| value.parse().ok()).expect("a number") {
+            0 => std::thread::yield_now(),
+            value => return value,
+        }
+    }
 }
 
 fn remove(folder: &str) {

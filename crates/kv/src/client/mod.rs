@@ -29,9 +29,9 @@ use operation::{Decode, Repeat};
 
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
-    Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, PUT,
-    PutRequest, REPLICATION, Replication, SCRUB, STATISTICS, ShardStatistics, WriteResponse, decode_scrubbed,
-    found, shard_of,
+    Code, DELETE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse,
+    PUT, PutRequest, REPLICATION, Replication, SCRUB, STATISTICS, ShardStatistics, WriteResponse,
+    decode_scrubbed, found, shard_of,
 };
 use crate::{Name, Value};
 
@@ -148,6 +148,12 @@ impl<'e> Client<'e> {
     /// then. Asked again and again.
     pub fn scrub(&self, shard: u32) -> Operation<'_, Option<ScrubOutcome>, ReadError> {
         self.operation(shard, SCRUB, message(|_| ()), Repeat::Always, |answer| Ok(decode_scrubbed(&answer)?))
+    }
+
+    /// Asks the primary of a shard to end, so that a process that waits takes over. It refuses durable tables
+    /// from then on: patient clients ask again until they find the next primary.
+    pub fn hand_over(&self, shard: u32) -> Operation<'_, (), ReadError> {
+        self.operation(shard, HAND_OVER, message(|_| ()), Repeat::Always, |_| Ok(()))
     }
 
     fn operation<'c, T, E>(

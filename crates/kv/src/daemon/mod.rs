@@ -125,6 +125,11 @@ impl<'e> Daemon<'e> {
         self.replicator.as_ref()?.mirror().deposed()
     }
 
+    /// Whether its shard was asked to hand over, and has answered everything.
+    pub fn is_handed_over(&mut self) -> bool {
+        self.replicator.is_some() && self.shard.shard().is_handed_over()
+    }
+
     /// Is a backup for other shards as well.
     pub fn back_up(&mut self, backups: Backups) {
         self.backups = Some(backups);

@@ -7,11 +7,13 @@
 
 mod answers;
 mod cleaner;
+mod counters;
 mod format;
 mod frames;
 mod journal;
 mod level;
 mod recovery;
+mod saved;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -22,10 +24,12 @@ use farcall_replica::Mirror;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use answers::{Held, Parked, Released};
+pub use counters::LogCounters;
 #[doc(hidden)]
 pub use format::fuzz_log;
 pub use level::{Level, REPLICAS_MAX};
 pub use recovery::{LogError, Recovered};
+pub use saved::SavedLog;
 pub use statistics::{BUCKETS, Histogram, LogStatistics};
 
 use self::answers::Answers;
@@ -43,6 +47,9 @@ pub const LOG_BYTES_MIN: u64 = 64 << 20;
 
 /// A group that gathers is flushed after this many turns, even if each turn brought another write.
 const GATHERING_TURNS_MAX: u32 = 64;
+
+/// A busy log brings its counters up to date with every so many groups.
+const COUNTED_GROUPS: u64 = 16;
 
 /// When an answer about a durable table may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +76,9 @@ pub struct Durable {
     answers: Answers,
     /// What its disk is mirrored by, if it is.
     mirror: Option<Mirror>,
+    /// It was asked to hand over: it says nothing new.
+    is_leaving: bool,
+    counters: LogCounters,
     /// The last version that was recorded, the last with the group that is out, the last that is flushed.
     /// Versions of other tables lie in between.
     recorded_version: u64,
@@ -128,6 +138,8 @@ impl Durable {
             tables,
             answers: Answers::default(),
             mirror,
+            is_leaving: false,
+            counters: LogCounters::of(of.0),
             recorded_version: version,
             out_version: version,
             flushed_version: version,
@@ -329,9 +341,19 @@ impl Durable {
     #[inline]
     pub fn may_answer(&self) -> Result<(), Code> {
         match &self.mirror {
-            Some(mirror) if !mirror.may_read() => Err(Code::NotPrimary),
+            Some(mirror) if self.is_leaving || !mirror.may_read() => Err(Code::NotPrimary),
             _ => Ok(()),
         }
+    }
+
+    /// Says nothing new from now on.
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Whether it says nothing new, and everything that waited was answered.
+    pub fn has_left(&self) -> bool {
+        self.is_leaving && !self.is_busy()
     }
 
     /// What an answer is refused with that waits for a group which will not be flushed; `None` while it may
@@ -439,6 +461,9 @@ impl Durable {
                 self.flushed_version = self.out_version;
                 self.cleaner.flushed(&mut self.journal, group);
                 self.answers.flushed(group);
+                if group.is_multiple_of(COUNTED_GROUPS) || self.journal.gathered_bytes() == 0 {
+                    self.counters.update(self.journal.statistics(), self.cleaner.done());
+                }
             }
             Progress::Failed(_) => self.answers.refuse_all(self.refusal_of_unflushed()),
             Progress::Read(blocks) => self.cleaner.read(blocks),

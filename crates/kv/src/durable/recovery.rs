@@ -118,6 +118,20 @@ pub fn open(
     Ok((journal, recovered))
 }
 
+/// Reads a log and changes nothing, whichever shard it is of; `None` if nothing was ever written to it.
+pub fn read_only(
+    disk: &mut dyn Disk,
+    mut visit: impl FnMut(&Record<'_>) -> Result<(), LogError>,
+) -> Result<Option<(Found, Recovered)>, LogError> {
+    let Some(superblock) = superblock(disk)? else { return Ok(None) };
+    let mut recovered = Recovered::default();
+    let bytes = disk.bytes();
+    let found = recover(disk, superblock, bytes, &mut recovered, &mut visit)?;
+    recovered.last_version = found.last_version;
+    recovered.epoch = found.superblock.epoch;
+    Ok(Some((found, recovered)))
+}
+
 /// Opens the first segment of an epoch.
 fn open_head(journal: &mut Journal) -> Result<(), LogError> {
     journal.open_segment();

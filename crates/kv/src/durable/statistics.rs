@@ -22,6 +22,11 @@ impl Histogram {
         self.0.iter().sum()
     }
 
+    /// How many were under 2^bits.
+    pub fn under(&self, bits: u32) -> u64 {
+        self.0.iter().take(bits as usize + 1).sum()
+    }
+
     /// A size that this share of them does not reach; 0 when there are none.
     pub fn below(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil() as u64;
@@ -79,5 +84,6 @@ mod tests {
         [0, 1, 1, 3, 100, u64::MAX].into_iter().for_each(|size| sizes.add(size));
         assert_eq!((sizes.0[0], sizes.0[1], sizes.0[2], sizes.0[7], sizes.0[31]), (1, 2, 1, 1, 1));
         assert_eq!((sizes.count(), sizes.below(0.5), sizes.below(1.0)), (6, 2, 1 << 31));
+        assert_eq!([0, 1, 2, 6, 7].map(|bits| sizes.under(bits)), [1, 3, 4, 4, 5]);
     }
 }

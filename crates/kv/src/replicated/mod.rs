@@ -4,6 +4,7 @@
 //! an endpoint, and its questions to the registry those of a thread.
 
 mod backups;
+mod counters;
 mod images;
 mod primary;
 mod registry;
@@ -13,6 +14,7 @@ use farcall::{CallError, Outcome};
 use farcall_replica::{NoAnswer, Refusal};
 
 pub use backups::Backups;
+pub use counters::ReplicaCounters;
 pub use images::{images_in, log_without_replicas};
 pub use primary::{Primary, PrimaryError, PrimaryPlan, Waits};
 pub use registry::{NoRegistry, OpenRegistry, RegistryPlace};

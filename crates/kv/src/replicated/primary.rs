@@ -223,9 +223,19 @@ fn claim(
     });
     let clock = Clock::new();
     let mut told = Told::default();
+    let mut is_listed = false;
     loop {
         match candidate.try_claim(registry, &|| clock.now()) {
-            Ok(Some(claimed)) => return Ok(claimed),
+            Ok(Some(claimed)) => {
+                if is_listed {
+                    registry.waits_no_more(shard, incarnation);
+                }
+                return Ok(claimed);
+            }
+            Ok(None) if !is_listed => {
+                is_listed = true;
+                registry.wait_for(shard, incarnation, &plan.at)?;
+            }
             Ok(None) => {}
             Err(ClaimError::Registry(error)) if registry.may_come_back() => {
                 told.once(Waits::Registry(error.to_string()), tell);

@@ -113,6 +113,48 @@ impl OpenRegistry {
         }
     }
 
+    /// Says that a process waits until it can be the primary of a shard, and where clients would find it.
+    pub fn wait_for(&self, shard: u32, incarnation: u64, at: &str) -> Result<(), RegistryError> {
+        let name = format!("{}{incarnation:016x}", waiting_for(shard));
+        match &self.0 {
+            Kind::File(registry) => registry.note(&name, at.as_bytes()),
+            Kind::Etcd { values, .. } => {
+                // Who is not listed takes over all the same.
+                let _ = values.keep(&name, at, BACKUP_LEASE);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends what [`OpenRegistry::wait_for`] began.
+    pub fn waits_no_more(&self, shard: u32, incarnation: u64) {
+        let name = format!("{}{incarnation:016x}", waiting_for(shard));
+        match &self.0 {
+            Kind::File(registry) => registry.remove_note(&name),
+            Kind::Etcd { values, .. } => values.withdraw(&name),
+        }
+    }
+
+    /// Where processes would serve a shard that wait for it.
+    pub fn waiting(&mut self, shard: u32) -> Result<Vec<String>, RegistryError> {
+        let prefix = waiting_for(shard);
+        let text = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
+        match &mut self.0 {
+            Kind::File(registry) => {
+                let mut notes = registry.notes(&prefix)?;
+                notes.retain(|(name, _)| {
+                    let incarnation = u64::from_str_radix(&name[prefix.len()..], 16);
+                    incarnation.is_ok_and(|incarnation| !registry.has_ended(incarnation))
+                });
+                Ok(notes.into_iter().map(|(_, at)| text(at)).collect())
+            }
+            Kind::Etcd { values, place } => {
+                let found = values.list(&prefix).map_err(|error| silent(place, error))?;
+                Ok(found.into_iter().map(|found| text(found.value)).collect())
+            }
+        }
+    }
+
     /// Says that a backup is there. In etcd only as long as this is not dropped, and once etcd answers: then
     /// this returns before it does.
     pub fn announce(&self, backup: &BackupEntry) -> Result<(), RegistryError> {
@@ -173,6 +215,11 @@ impl Registry for OpenRegistry {
             Kind::Etcd { .. } => false,
         }
     }
+}
+
+/// What the keys of processes begin with that wait for a shard.
+fn waiting_for(shard: u32) -> String {
+    format!("waiting-{shard}-")
 }
 
 fn versioned(EtcdValue { revision, value }: EtcdValue) -> Versioned {

@@ -7,8 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use farcall::{Connection, Endpoint, Instant, Outcome, Peer};
 use farcall_replica::{Mirror, NoAnswer, Outgoing, RegistryWorker};
 
+use super::counters::{ReplicaCounters, RoundTrips};
 use super::{answer, target};
 use crate::wire::BACKUP;
+
+/// The time between two updates of the counters.
+const COUNT_EVERY: Duration = Duration::from_millis(100);
 
 /// The session to a backup.
 struct Way<'e> {
@@ -28,13 +32,18 @@ pub struct Replicator<'e> {
     unsent: Vec<(Outgoing, Instant)>,
     /// Backups to which a call failed: the session is asked for again.
     failed: Arc<Mutex<BTreeSet<String>>>,
+    trips: Arc<RoundTrips>,
+    counters: ReplicaCounters,
+    count_at: Instant,
 }
 
 impl<'e> Replicator<'e> {
     /// Carries the messages of a mirror over an endpoint; a call to a backup may take this long.
     pub fn new(endpoint: &'e Endpoint, mirror: Mirror, registry: RegistryWorker, within: Duration) -> Self {
         let (ways, unsent, failed) = (HashMap::new(), Vec::new(), Arc::default());
-        Self { endpoint, mirror, registry, within, ways, unsent, failed }
+        let counters = ReplicaCounters::of(mirror.log().shard);
+        let (trips, count_at) = (Arc::default(), Instant::ZERO);
+        Self { endpoint, mirror, registry, within, ways, unsent, failed, trips, counters, count_at }
     }
 
     /// The mirror.
@@ -60,6 +69,11 @@ impl<'e> Replicator<'e> {
         }
         if let Some(job) = self.mirror.next_registry_job() {
             self.registry.begin(job);
+        }
+        let now = self.endpoint.clock().now();
+        if now >= self.count_at {
+            self.count_at = now + COUNT_EVERY;
+            self.counters.update(&self.mirror.status(), &self.trips);
         }
         done
     }
@@ -87,9 +101,13 @@ impl<'e> Replicator<'e> {
         let Outgoing { backup, token, message } = message;
         let call = self.endpoint.call(peer, BACKUP, &message).within(self.within);
         let (mirror, failed) = (self.mirror.clone(), Arc::clone(&self.failed));
-        let name = backup.clone();
+        let (name, trips, clock) = (backup.clone(), Arc::clone(&self.trips), self.endpoint.clock());
+        let begun = clock.now();
         let started = call.then(move |_, outcome: &Outcome<'_>| {
             let answer = answer(outcome);
+            if answer.is_ok() {
+                trips.add((clock.now() - begun).as_micros() as u64);
+            }
             if answer == Err(NoAnswer::Silent) {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
             }

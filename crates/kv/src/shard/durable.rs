@@ -135,6 +135,22 @@ impl Shard {
         reply.send(&answer);
     }
 
+    /// From now on durable tables are refused to everybody: another process is about to serve them.
+    pub(super) fn hand_over(&mut self, reply: impl Answer) {
+        match self.durable.as_mut().filter(|durable| durable.mirror().is_some()) {
+            Some(durable) => {
+                durable.leave();
+                reply.send(&[]);
+            }
+            None => self.refuse(reply, Code::Malformed),
+        }
+    }
+
+    /// Whether it was asked to hand over, and all that it has promised is done.
+    pub fn is_handed_over(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.has_left())
+    }
+
     #[inline]
     pub(super) fn is_durable(&self, table: TableId) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.level_of(table) != Level::Memory)

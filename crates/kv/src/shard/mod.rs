@@ -22,7 +22,7 @@ pub(crate) use results::{Recorded, Results};
 use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, INCREMENT,
+    ADD_CLIENT, CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT,
     IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse,
     MultiPutRequest, ONCE, PAGE_BYTES_MAX, PUT, PutRequest, REPLICATION, SCAN, SCRUB, STATISTICS,
     ScanRequest, ScanResponse, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
@@ -187,6 +187,7 @@ impl Shard {
             ADD_CLIENT => self.add_client(reply),
             REPLICATION => self.tell_replication(reply),
             SCRUB => self.scrub(reply),
+            HAND_OVER => self.hand_over(reply),
             _ => self.refuse(reply, Code::Malformed),
         }
     }

@@ -56,6 +56,8 @@ pub const SCRUB: Service = Service(283);
 pub const ADD_CLIENT: Service = Service(284);
 /// Does a write once, however often it is asked for.
 pub const ONCE: Service = Service(285);
+/// Asks the primary of a shard to end, so that a process that waits for it takes over.
+pub const HAND_OVER: Service = Service(286);
 /// What a primary asks a backup for; its messages are those of `farcall_replica`.
 pub const BACKUP: Service = Service(288);
 

@@ -63,6 +63,34 @@ impl FileRegistry {
         written.map_err(|error| error_at(&self.folder, &error))
     }
 
+    /// Leaves a note, which replaces one of the same name.
+    pub fn note(&self, name: &str, text: &[u8]) -> Result<(), RegistryError> {
+        replace_file(&self.folder.join(name), text).map_err(|error| error_at(&self.folder, &error))
+    }
+
+    /// Removes a note.
+    pub fn remove_note(&self, name: &str) {
+        // One that stays is of a process that has ended, or is not asked for.
+        let _ = fs::remove_file(self.folder.join(name));
+    }
+
+    /// The names and texts of notes whose names begin so.
+    pub fn notes(&self, beginning: &str) -> Result<Vec<(String, Vec<u8>)>, RegistryError> {
+        let read = || {
+            let mut found = Vec::new();
+            for entry in fs::read_dir(&self.folder)? {
+                let path = entry?.path();
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                if name.starts_with(beginning) && !name.ends_with(".draft") {
+                    found.push((name.to_owned(), fs::read(&path)?));
+                }
+            }
+            found.sort();
+            Ok(found)
+        };
+        read().map_err(|error| error_at(&self.folder, &error))
+    }
+
     fn life(&self, incarnation: u64) -> PathBuf {
         self.folder.join(format!("life-{incarnation:016x}"))
     }

@@ -18,7 +18,7 @@ mod check;
 mod many;
 
 pub use check::KvCheck;
-pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvWatch};
+pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvRestore, KvWatch};
 
 use super::{parse_seconds, whole_number};
 use crate::output::Destination;
@@ -49,8 +49,10 @@ pub struct Kv {
 pub enum KvCommand {
     /// Serves one shard of a store until it is ended
     Serve(KvServe),
-    /// Holds replicas of the logs of shards until it is ended
+    /// Holds replicas of the logs of shards until it is ended; with --export writes what a directory has
     Backup(KvBackup),
+    /// Writes the objects of a file of `kv backup --export` into the tables of a store
+    Restore(KvRestore),
     /// Prints the value of an object as it is; on a terminal, what could control it is escaped
     Get(KvGet),
     /// Writes an object, from an argument, a file or standard input
@@ -83,6 +85,8 @@ pub enum KvCommand {
     Scrub(KvStat),
     /// Says whether an order explains what clients were told, by histories in files
     Check(KvCheck),
+    /// Moves a shard to a process that waits for it, while clients wait; the one that has it ends
+    Move(KvMove),
 }
 
 /// Where the store is.
@@ -91,6 +95,11 @@ pub struct KvPlace {
     /// Where shard 0 listens for everybody who looks for the store
     #[arg(long, default_value = "127.0.0.1:7117", value_parser = host_port, value_name = "HOST:PORT")]
     pub at: HostPort,
+    /// Where the primaries of shards and their replicas are recorded, for replicated tables. `kv serve` waits
+    /// there while another process with the same arguments is the primary, and takes over when that is gone;
+    /// the other commands find the primary of shard 0 there, instead of --at
+    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
+    pub registry: Option<RegistryPlace>,
     /// The transport [default: that of shard 0, which serves over ring+shm]
     #[arg(long, value_name = "NAME")]
     pub transport: Option<TransportKind>,
@@ -152,10 +161,6 @@ pub struct KvServe {
     /// of that and the loss of N disks
     #[arg(long, visible_alias = "table", default_value = "default", value_name = "NAME[:LEVEL]")]
     pub tables: Vec<TableList>,
-    /// Where the primaries of shards and their replicas are recorded, for replicated tables. A second process
-    /// with the same arguments waits until the first is gone, and takes over
-    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
-    pub registry: Option<RegistryPlace>,
     /// How long this process may answer without renewing that it is the primary, and how long a write waits
     /// for its replicas
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_seconds)]
@@ -208,11 +213,21 @@ pub struct KvBackup {
     #[arg(long, default_value = "127.0.0.1:7201", value_parser = host_port, value_name = "HOST:PORT")]
     pub at: HostPort,
     /// Where it says that it is there
-    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
-    pub registry: RegistryPlace,
+    #[arg(
+        long,
+        value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]",
+        required_unless_present = "export",
+        conflicts_with = "export"
+    )]
+    pub registry: Option<RegistryPlace>,
     /// Directory for replicas that are flushed; without one it takes others only
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Serves nothing, and writes the durable tables that --data has to this file, for `kv restore`: the
+    /// directory of a backup or of a store, which no process may use meanwhile. Of several copies of a log
+    /// the latest counts
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub export: Option<PathBuf>,
     /// What it may be lost with: no two replicas of a log go to one domain [default: this process]
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
@@ -233,9 +248,16 @@ pub struct KvBackup {
 /// `farcall kv status`.
 #[derive(Debug, Args)]
 pub struct KvStatus {
-    /// Also reads what the registry has recorded, where the store does not answer
-    #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
-    pub registry: Option<RegistryPlace>,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv move`.
+#[derive(Debug, Args)]
+pub struct KvMove {
+    /// The shard
+    #[arg(long, default_value = "0", value_name = "NUMBER")]
+    pub shard: u32,
     #[command(flatten)]
     pub place: KvPlace,
 }

@@ -4,6 +4,7 @@
 
 pub mod ranks;
 pub mod slurm;
+pub mod stores;
 pub mod surroundings;
 
 use std::process::{Command, Output};

@@ -67,7 +67,12 @@ impl Gateway {
                     self.current.store(place, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Err(error) => trouble = format!("etcd at {} does not answer: {error}", self.members[place]),
+                Err(error) => {
+                    let is_silent =
+                        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+                    let why = if is_silent { " in time".to_owned() } else { format!(": {error}") };
+                    trouble = format!("etcd at {} does not answer{why}", self.members[place]);
+                }
             }
         }
         Err(trouble)

@@ -78,6 +78,11 @@ impl EtcdValues {
         self.registrar.register(format!("{}{key}", self.prefix), value.to_owned(), lease, KEYS_PER_RANK_MAX)
     }
 
+    /// Ends what [`EtcdValues::keep`] began. Does not wait.
+    pub fn withdraw(&self, key: &str) {
+        self.registrar.withdraw(&format!("{}{key}", self.prefix));
+    }
+
     fn key(&self, key: &str) -> String {
         base64(format!("{}{key}", self.prefix).as_bytes())
     }

@@ -96,3 +96,16 @@ pub struct KvCreate {
     #[command(flatten)]
     pub place: KvPlace,
 }
+
+/// `farcall kv restore`.
+#[derive(Debug, Args)]
+pub struct KvRestore {
+    /// What `kv backup --export` wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Leaves objects alone that are there already
+    #[arg(long)]
+    pub if_absent: bool,
+    #[command(flatten)]
+    pub place: KvPlace,
+}

@@ -35,7 +35,8 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
         domain: backup.domain.clone().unwrap_or_else(|| at.clone()),
         has_disk: backup.data.is_some(),
     };
-    let registry = OpenRegistry::open(&backup.registry).map_err(Failure::run)?;
+    let place = backup.registry.as_ref().expect("the grammar asks for it");
+    let registry = OpenRegistry::open(place).map_err(Failure::run)?;
     registry.announce(&entry).map_err(Failure::run)?;
     let (replicas, transport) = (backups.replicas(), backup.transport);
     report.line(format_args!("backup at {at} over {transport}, {replicas} replicas"))?;

@@ -14,21 +14,21 @@ use super::refused::Failed;
 use super::show::{Shown, show_object};
 use super::way::Connection;
 use super::written::bytes_of;
-use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvPlace, KvTable};
+use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvTable};
 use crate::failure::{Failure, Outcome};
 use crate::output::Report;
 
 /// Lines that `import` reads before it writes them.
-const IMPORT_OBJECTS: usize = 1024;
+pub const IMPORT_OBJECTS: usize = 1024;
 
 /// Bytes of keys and values that `import` reads before it writes them.
-const IMPORT_BYTES: usize = 4 << 20;
+pub const IMPORT_BYTES: usize = 4 << 20;
 
 /// The longest line that `import` reads: base64 and escapes of JSON make a value of 1 MiB up to six times as
 /// long.
-const LINE_BYTES_MAX: u64 = 8 << 20;
+pub const LINE_BYTES_MAX: u64 = 8 << 20;
 
-type KeyAndValue = (Vec<u8>, Vec<u8>);
+pub type KeyAndValue = (Vec<u8>, Vec<u8>);
 
 /// Prints several objects.
 pub fn mget(mget: &KvMget) -> Result<(), Failure> {
@@ -69,7 +69,8 @@ pub fn mput(mput: &KvMput) -> Result<(), Failure> {
         .iter()
         .map(|[key, value]| Ok((written(key)?, written(value)?)))
         .collect::<Result<_, Failure>>()?;
-    let writing = Writing::open(&mput.place, &mput.table, mput.if_absent)?;
+    let connection = Connection::open(&mput.place)?;
+    let writing = Writing::to(&connection, &mput.table, mput.if_absent)?;
     let mut report = Report::open(mput.place.json.as_ref())?;
     let outcomes = writing.write(&pairs)?;
     let mut there = Vec::new();
@@ -144,7 +145,8 @@ pub fn import(import: &KvImport) -> Result<(), Failure> {
         }
         None => (Box::new(BufReader::new(io::stdin())), "standard input".to_owned()),
     };
-    let writing = Writing::open(&import.place, &import.table, import.if_absent)?;
+    let connection = Connection::open(&import.place)?;
+    let writing = Writing::to(&connection, &import.table, import.if_absent)?;
     let (mut number, mut imported) = (0_u64, Imported::default());
     loop {
         let (batch, end) = read_batch(&mut *lines, &mut number);
@@ -231,23 +233,21 @@ fn read_object(lines: &mut dyn BufRead) -> Result<Option<KeyAndValue>, String> {
 }
 
 /// Writes objects of a table.
-struct Writing<'a> {
-    connection: Connection<'a>,
-    table: TableId,
-    table_name: &'a str,
-    condition: Condition,
+pub struct Writing<'a> {
+    pub connection: &'a Connection<'a>,
+    pub table: TableId,
+    pub table_name: &'a str,
+    pub condition: Condition,
 }
 
 impl<'a> Writing<'a> {
-    fn open(place: &'a KvPlace, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
-        let table = table(of)?;
-        let connection = Connection::open(place)?;
+    fn to(connection: &'a Connection<'a>, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
         let condition = if if_absent { Condition::Absent } else { Condition::Always };
-        Ok(Self { connection, table, table_name: &of.table, condition })
+        Ok(Self { connection, table: table(of)?, table_name: &of.table, condition })
     }
 
     /// Writes objects, and gives their new versions; none where the condition does not hold.
-    fn write(&self, objects: &[KeyAndValue]) -> Result<Vec<Option<u64>>, Failure> {
+    pub fn write(&self, objects: &[KeyAndValue]) -> Result<Vec<Option<u64>>, Failure> {
         let puts: Vec<_> = objects
             .iter()
             .map(|(key, value)| {

@@ -6,11 +6,13 @@ mod check;
 mod client;
 mod data;
 mod many;
+mod moves;
 mod place;
 mod primary;
 mod refused;
 mod replicas;
 mod resp;
+mod save;
 mod serve;
 mod show;
 mod watch;
@@ -40,11 +42,43 @@ impl KvPlace {
     }
 }
 
+impl KvCommand {
+    /// The place where a client looks for the store.
+    fn client_place(&mut self) -> Option<&mut KvPlace> {
+        Some(match self {
+            Self::Serve(_) | Self::Backup(_) | Self::Check(_) => return None,
+            Self::Restore(restore) => &mut restore.place,
+            Self::Get(get) => &mut get.way.place,
+            Self::Put(put) => &mut put.way.place,
+            Self::Delete(delete) => &mut delete.way.place,
+            Self::Incr(incr) => &mut incr.way.place,
+            Self::Mget(mget) => &mut mget.place,
+            Self::Mput(mput) => &mut mput.place,
+            Self::Watch(watch) => &mut watch.place,
+            Self::Export(export) => &mut export.place,
+            Self::Import(import) => &mut import.place,
+            Self::Create(create) => &mut create.place,
+            Self::Scan(scan) => &mut scan.place,
+            Self::Drop(drop) => &mut drop.place,
+            Self::Stat(stat) | Self::Scrub(stat) => &mut stat.place,
+            Self::Status(status) => &mut status.place,
+            Self::Move(moved) => &mut moved.place,
+        })
+    }
+}
+
 /// Runs the command.
-pub fn run(kv: &Kv) -> Result<(), Failure> {
+pub fn run(kv: &mut Kv) -> Result<(), Failure> {
+    if let Some(place) = kv.command.client_place() {
+        place::ask_registry(place)?;
+    }
     match &kv.command {
         KvCommand::Serve(serve) => serve::run(serve),
-        KvCommand::Backup(backup) => backup::run(backup),
+        KvCommand::Backup(backup) => match &backup.export {
+            Some(file) => save::export(backup, file),
+            None => backup::run(backup),
+        },
+        KvCommand::Restore(restore) => save::restore(restore),
         KvCommand::Get(get) => client::get(get),
         KvCommand::Put(put) => client::put(put),
         KvCommand::Delete(delete) => client::delete(delete),
@@ -61,5 +95,6 @@ pub fn run(kv: &Kv) -> Result<(), Failure> {
         KvCommand::Status(status) => replicas::status(status),
         KvCommand::Scrub(scrub) => replicas::scrub(scrub),
         KvCommand::Check(arguments) => check::run(arguments),
+        KvCommand::Move(moved) => moves::run(moved),
     }
 }

@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use farcall::bootstrap::{Bootstrap, BootstrapError, HostPort, JoinError, Refusal, random_incarnation};
 use farcall::{Node, TransportKind};
+use farcall_kv::replicated::OpenRegistry;
+use farcall_replica::{ClaimError, Record, Registry};
 
 use super::{LOOK_WITHIN, RANKS};
 use crate::arguments::kv::KvPlace;
@@ -27,6 +29,18 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What to do where there is no store.
 const START: &str = "start one with `farcall kv serve`";
+
+/// Takes the address of shard 0's primary from the registry, if there is one and it has a record.
+pub fn ask_registry(place: &mut KvPlace) -> Result<(), Failure> {
+    let Some(registry) = &place.registry else { return Ok(()) };
+    let found = OpenRegistry::open(registry).and_then(|mut registry| registry.load(&Record::key(0)));
+    let Some(found) = found.map_err(Failure::run)? else { return Ok(()) };
+    let record = Record::decode(&found.value).ok_or_else(|| Failure::run(ClaimError::Damaged))?;
+    if let Some(at) = HostPort::parse(&record.primary) {
+        place.at = at;
+    }
+    Ok(())
+}
 
 /// Joins the store's cluster as a client, with a rank that nobody has.
 pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {

@@ -39,7 +39,7 @@ pub fn begin<'a>(
     report: &mut Report,
 ) -> Result<Option<Replicated<'a>>, Failure> {
     let level = data::tables(serve).fold(Level::Memory, |level, table| level.and(table.level));
-    let Some(registry) = &serve.registry else {
+    let Some(registry) = &serve.place.registry else {
         if level.replicas() == 0 {
             return Ok(None);
         }

@@ -23,7 +23,7 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Prints who the primary of each shard is, and where its replicas are.
 pub fn status(status: &KvStatus) -> Result<(), Failure> {
     let mut report = Report::open(status.place.json.as_ref())?;
-    let connection = match (Connection::open(&status.place), &status.registry) {
+    let connection = match (Connection::open(&status.place), &status.place.registry) {
         (Ok(connection), _) => connection,
         (Err(error), None) => return Err(error),
         (Err(_), Some(registry)) => {

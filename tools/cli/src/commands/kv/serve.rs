@@ -8,7 +8,7 @@ use std::time::Instant;
 use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
 use farcall::{HostAccess, Node, TransportKind, host_access};
 use farcall_base::Address;
-use farcall_kv::daemon::{Daemon, listen_on_host};
+use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
 use farcall_kv::{Shard, SharedShard};
@@ -32,6 +32,9 @@ const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
 /// How many leases a process that became the primary waits for its address: less than it has before its
 /// replicas are recorded.
 const ADDRESS_LEASES: u32 = 8;
+
+/// How long a process that has handed over sends what it has answered.
+const LINGER: Duration = Duration::from_millis(50);
 
 /// The time between two attempts at an address that another process has.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -120,12 +123,24 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     notify::ready();
     loop {
         daemon.turn_idle();
+        if daemon.is_handed_over() {
+            linger(&mut daemon);
+            return report.line(format_args!("shard {number} is handed over"));
+        }
         if let Some(why) = daemon.replaced() {
             return Err(Failure::Run(format!(
                 "this process is not the primary of shard {number} any more: {why}; start it again, and it \
                  waits for its turn"
             )));
         }
+    }
+}
+
+/// Sends what was answered last.
+fn linger(daemon: &mut Daemon<'_>) {
+    let begun = Instant::now();
+    while begun.elapsed() < LINGER {
+        daemon.turn(&mut NobodyObserves);
     }
 }
 

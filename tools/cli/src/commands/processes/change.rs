@@ -36,17 +36,22 @@ pub const STALLS: [&str; 14] = [
 const BACKLOG: &str = "backlog";
 
 /// Levels, which have a value and no rate: counters whose sentences say what is there *now*.
-pub const LEVELS: [&str; 11] = [
+pub const LEVELS: [&str; 16] = [
     BACKLOG,
     IN_FLIGHT,
     SESSIONS,
+    "behind_bytes",
     "established",
     "half_open",
     "held_bytes",
+    "lease_left",
     "mapped_bytes",
     "objects",
     "orphaned_bytes",
     "pinned_bytes",
+    "replicas_wanted",
+    "replicas_whole",
+    "replication_epoch",
     "used_bytes",
 ];
 

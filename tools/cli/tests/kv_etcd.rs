@@ -1,0 +1,131 @@
+//! A replicated store whose registry is in etcd, which is paused, killed, and started again meanwhile.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use common::stores::{Folder, Server, keys, kv, put, run};
+
+/// An etcd of one member.
+struct Etcd {
+    folder: String,
+    ports: [u16; 2],
+    running: Option<Server>,
+}
+
+impl Etcd {
+    /// Starts one; `None`, with a line that says so, where there is no etcd.
+    fn start(folder: &Folder) -> Option<Self> {
+        let is_there = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
+        if is_there.is_err() {
+            println!("unsupported: there is no etcd on this machine; scripts/prepare installs etcd-server");
+            return None;
+        }
+        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let ports = free.each_ref().map(|port| port.local_addr().expect("bound").port());
+        drop(free);
+        let mut etcd = Self { folder: folder.of("etcd"), ports, running: None };
+        etcd.start_again();
+        Some(etcd)
+    }
+
+    fn start_again(&mut self) {
+        let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let mut etcd = Command::new("etcd");
+        etcd.args(["--name", "one", "--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        etcd.args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+            "--log-level",
+            "error",
+        ]);
+        etcd.args(["--initial-cluster", &format!("one={peer}"), "--data-dir", &self.folder]);
+        let child = etcd.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it was found");
+        self.running = Some(Server(child));
+    }
+
+    fn kill(&mut self) {
+        self.running = None;
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.running.as_ref().expect("it runs").0.id().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().expect("kill runs").success());
+    }
+
+    fn registry(&self) -> String {
+        format!("etcd://127.0.0.1:{}/store", self.ports[0])
+    }
+}
+
+#[test]
+fn a_store_outlives_everything_that_happens_to_its_etcd() {
+    let own = Folder::new("etcd");
+    let Some(mut etcd) = Etcd::start(&own) else { return };
+    let folder = Folder::with_registry("etcd-store", &etcd.registry());
+    let (_first, _) = folder.backup("first");
+    let (_second, _) = folder.backup("second");
+    let (primary, at) = folder.primary("replicated=2,flushed", "data");
+    put(&at, "a");
+
+    // Nothing on the way of a write asks the registry; a read waits for the lease.
+    etcd.signal("-STOP");
+    put(&at, "b");
+    etcd.signal("-CONT");
+    put(&at, "c");
+    etcd.kill();
+    put(&at, "d");
+    etcd.start_again();
+    read_again(&at, &["a", "b", "c", "d"]);
+
+    // Who would be the primary waits for etcd, and for the lease of the one before.
+    etcd.kill();
+    drop(primary);
+    let mut next = start_next(&folder, &at);
+    let mut told = BufReader::new(next.0.stderr.take().expect("it is piped")).lines();
+    let waits = told.next().expect("a line").expect("text");
+    assert!(waits.contains("the registry at etcd://") && waits.ends_with("waiting for it"), "{waits}");
+    etcd.start_again();
+    let mut lines = BufReader::new(next.0.stdout.take().expect("it is piped")).lines();
+    assert!(lines.any(|line| line.expect("text").starts_with("shard 0 of 1 serves")));
+    put(&at, "e");
+    read_again(&at, &["a", "b", "c", "d", "e"]);
+
+    // An etcd that has lost everything: the primary ends, and nobody begins a new store over the old one.
+    etcd.kill();
+    std::fs::remove_dir_all(own.of("etcd")).expect("it is this test's");
+    etcd.start_again();
+    let ended = next.0.wait().expect("it is a child");
+    assert_eq!(ended.code(), Some(1));
+    let said = told.find_map(|line| line.ok().filter(|line| line.contains("lost its record")));
+    assert!(said.is_some(), "it says why");
+    let again = serve(&folder, &at);
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    let (status, _, sentence) = run(&again);
+    assert!(status == Some(1) && sentence.contains("does not know; give the registry"), "{sentence}");
+}
+
+/// The arguments of the primary.
+fn serve(folder: &Folder, at: &str) -> Vec<String> {
+    let (registry, data) = (folder.registry(), folder.of("data"));
+    let place = ["kv", "serve", "--at", at, "--registry", &registry, "--data", &data];
+    let store = ["--tables", "orders:replicated=2,flushed", "--memory", "16M", "--lease", "0.5"];
+    place.iter().chain(&store).map(|&word| word.to_owned()).collect()
+}
+
+fn start_next(folder: &Folder, at: &str) -> Server {
+    let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    farcall.args(serve(folder, at));
+    Server(farcall.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs"))
+}
+
+/// Reads until the store answers again, which takes until the lease is renewed.
+fn read_again(at: &str, expected: &[&str]) {
+    let (status, _, sentence) = kv(at, &["get", "a", "--table", "orders", "--timeout", "60"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    assert_eq!(keys(at), expected);
+}
