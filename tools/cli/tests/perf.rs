@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{farcall, records};
+use common::{farcall, records, sentence};
 
 #[test]
 fn echo_prints_the_rows_of_clusterperf() {
@@ -62,6 +62,21 @@ fn records_say_what_was_measured() {
         "{}",
         found[0]
     );
+}
+
+#[test]
+fn writes_are_measured_to_the_disk_if_that_is_asked_for() {
+    let basic = ["perf", "basic", "--transport", "ring+shm", "--sizes", "100", "--objects", "500"];
+    let found = records(
+        &[&basic[..], &["--count", "30", "--seconds", "60", "--durability", "flushed", "--json", "-"]]
+            .concat(),
+    );
+    let writes: Vec<_> = found.iter().filter(|record| record["name"] == "basic.write100").collect();
+    assert_eq!(writes.len(), 1);
+    assert!(found.iter().all(|record| record["durability"] == "flushed"));
+    assert!(writes[0]["samples"].as_u64() >= Some(30), "every write was answered: {}", writes[0]);
+    let sentence = sentence(&[&basic[..], &["--durability", "replicated=2"]].concat(), 2);
+    assert!(sentence.contains("takes backups, which perf does not start"), "{sentence}");
 }
 
 #[test]

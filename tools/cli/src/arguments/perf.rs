@@ -5,6 +5,7 @@ use core::time::Duration;
 use clap::Args;
 use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
+use farcall_kv::durable::Level;
 use farcall_lab::run::exchange::Buffers;
 use farcall_lab::run::workload::{Reply, SizeMix};
 use farcall_lab::units::Size;
@@ -54,6 +55,10 @@ pub struct Perf {
     /// Objects in the store [default: as many as have 200 MB]
     #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
     pub objects: Option<u64>,
+    /// When writes of the tests of stores are answered: `memory`, at once; `flushed`, when the server's disk
+    /// has them, in the folder for temporary files
+    #[arg(long, default_value = "memory", value_name = "LEVEL", value_parser = durability)]
+    pub durability: Level,
     /// How long the handler of echo works on each request, such as 500ns
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
     pub handler: Duration,
@@ -91,6 +96,17 @@ pub struct Perf {
     pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// What a process can reach by itself.
+fn durability(text: &str) -> Result<Level, String> {
+    match Level::named(text) {
+        Some(level @ (Level::Memory | Level::Flushed)) => Ok(level),
+        Some(level) => {
+            Err(format!("`{level}` takes backups, which perf does not start; give memory or flushed"))
+        }
+        None => Err(format!("`{text}` is no level of a table; give memory or flushed")),
+    }
 }
 
 /// A part of a link's rate: above 0, and up to 1.

@@ -25,6 +25,8 @@ pub struct StoreTest {
     pub closed_loop: ClosedLoop,
     /// How many objects there are; `None` for as many as clusterperf has.
     pub objects: Option<u64>,
+    /// Whether writes are answered when the servers' disks have them.
+    pub is_flushed: bool,
 }
 
 impl StoreTest {
@@ -37,7 +39,7 @@ impl StoreTest {
         access: StoreAccess,
     ) -> Result<Outcome, BenchError> {
         let ClosedLoop { seed, instruments, .. } = self.closed_loop;
-        let work = StoreWork { access, objects: self.objects_of(size), seed };
+        let work = StoreWork { access, objects: self.objects_of(size), seed, is_flushed: self.is_flushed };
         let exchange = self.closed_loop.exchange(transport, ExchangeWork::Store(work), size, BLOCKS as u32);
         let blocks = in_blocks(bench, 1, seed, |_, block| {
             bench.exchange_with(&exchange.in_block(block), instruments)

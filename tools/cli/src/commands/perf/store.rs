@@ -2,6 +2,7 @@
 
 use farcall::TransportKind;
 use farcall_kv::VALUE_BYTES_MAX;
+use farcall_kv::durable::Level;
 use farcall_lab::record::{Figure, Record, Statistic, Unit};
 use farcall_lab::run::closed_loop::{ClosedLoop, Outcome};
 use farcall_lab::run::exchange::StoreAccess;
@@ -160,14 +161,19 @@ impl StoreWorkload {
         let clients = counted(clients, "client");
         let clients = if is_by_more_and_more { format!("1 to {clients}") } else { clients };
         let (name, servers) = (self.name, counted(servers, "server"));
-        format!("\n# {transport}: {name}, {in_flight} in flight for each client, {clients}, {servers}")
+        let level = if test.is_flushed { ", flushed" } else { "" };
+        format!("\n# {transport}: {name}{level}, {in_flight} in flight for each client, {clients}, {servers}")
     }
 }
 
 /// What the command line asks for.
 fn test(perf: &Perf) -> Result<StoreTest, Failure> {
     let (assignments, _) = perf.tuning.load()?;
-    Ok(StoreTest { closed_loop: closed_loop(perf, assignments, CALLS), objects: perf.objects })
+    Ok(StoreTest {
+        closed_loop: closed_loop(perf, assignments, CALLS),
+        objects: perf.objects,
+        is_flushed: perf.durability == Level::Flushed,
+    })
 }
 
 /// What is measured.
@@ -289,7 +295,8 @@ impl Found<'_> {
     }
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
-        let more = [("objects", self.objects().into())];
+        let level = if self.what.test.is_flushed { Level::Flushed } else { Level::Memory };
+        let more = [("objects", self.objects().into()), ("durability", level.to_string().into())];
         record_of(Figure { name, value, unit, statistic }, self.what.name, self.outcome, more)
     }
 }

@@ -248,7 +248,7 @@ impl CellRun {
         bench: &Bench,
     ) -> Result<Exchange, BenchError> {
         let objects = self.ask(bench)?.objects() as u64;
-        let work = StoreWork { access: StoreAccess::Read, objects, seed: self.seed };
+        let work = StoreWork { access: StoreAccess::Read, objects, seed: self.seed, is_flushed: false };
         let store = self.path.is_store();
         Ok(Exchange {
             transport: transport.name().to_owned(),

@@ -51,7 +51,12 @@ impl BudgetRow {
                 Arm::Messages { program: program.clone(), rate: self.message_rate(comparison, mode) }
             }
             Kind::StoreRead => {
-                let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: comparison.seed };
+                let work = StoreWork {
+                    access: StoreAccess::Read,
+                    objects: OBJECTS,
+                    seed: comparison.seed,
+                    is_flushed: false,
+                };
                 let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
                 let read = Exchange { workload: ExchangeWork::Store(work), request_bytes: 0, ..echo };
                 Arm::Exchange { program: program.clone(), exchange: read, figure: self.figure() }

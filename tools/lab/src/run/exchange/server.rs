@@ -11,6 +11,7 @@ use super::counters::OwnCounters;
 use super::instruments::{KernelAccount, work_for};
 use super::payload::Receiver;
 use super::report::Found;
+use super::store::answer_flushed;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
 
 /// The clock is read once for this many polls.
@@ -67,7 +68,8 @@ pub(super) fn serve(
             Some(shard) => endpoint.poll_requests(|request, reply| shard.handle(request, reply), on_event),
             None => endpoint.poll(on_event),
         };
-        if job.shares_cores && done == 0 {
+        let flushed = shard.as_mut().is_some_and(|shard| shard.has_log() && answer_flushed(shard, endpoint));
+        if job.shares_cores && done == 0 && !flushed {
             std::thread::yield_now();
         }
         polls = polls.wrapping_add(1);

@@ -1,14 +1,17 @@
 //! Requests to a key-value store: random objects of one length, with keys of thirty bytes, as in clusterperf.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
-use farcall::{Loan, LoanError, Outgoing, Peer, Service};
+use farcall::{Endpoint, Loan, LoanError, Outgoing, Peer, Service};
+use farcall_disk::FileDisk;
+use farcall_kv::durable::{LOG_BYTES_MIN, Level, Parked, Released};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{
     Code, GET, GetRequest, MULTI_GET, MultiGetRequest, MultiGetResponse, PUT, PutRequest, WriteResponse,
     found, shard_of,
 };
-use farcall_kv::{Name, Shard, TableId, Value};
+use farcall_kv::{Answer, Name, Shard, TableId, Value};
 use serde::{Deserialize, Serialize};
 
 use super::Exchange;
@@ -20,6 +23,12 @@ const TABLE: &str = "perf";
 
 /// Length of a key, as in clusterperf.
 const KEY_BYTES: usize = 30;
+
+/// Objects that are flushed together when a durable store is filled.
+const FILLED_TOGETHER: u64 = 256;
+
+/// The log may become this many times as long as the memory of the store, as that of `farcall kv serve`.
+const LOG_PER_MEMORY: u64 = 4;
 
 /// Longer requests are written into loaned memory.
 const LOAN_FROM_BYTES: usize = 8 << 10;
@@ -33,6 +42,9 @@ pub struct StoreWork {
     pub objects: u64,
     /// Decides which objects are accessed.
     pub seed: u64,
+    /// Whether writes are answered when the server's disk has them.
+    #[serde(default)]
+    pub is_flushed: bool,
 }
 
 /// How objects are accessed.
@@ -72,22 +84,91 @@ fn name(key: &[u8]) -> Name<'_> {
 }
 
 /// The shard of a server, with all of its objects.
-pub(super) fn filled_shard(work: &StoreWork, exchange: &Exchange, shard: u32) -> Result<Shard, String> {
+pub(super) fn filled_shard(work: &StoreWork, exchange: &Exchange, number: u32) -> Result<Shard, String> {
     let (shards, bytes) = (exchange.servers as u32, exchange.response_bytes);
     // A quarter of it stays free, and so does what the index takes of short objects.
     let object_bytes = (bytes + KEY_BYTES + 128) * 4 / 3;
     let memory = MEMORY_BYTES_MIN * 2 + object_bytes * (work.objects as usize).div_ceil(exchange.servers);
-    let mut store = Store::new(memory).map_err(|error| error.to_string())?;
-    store.create_table(TABLE).map_err(|error| error.to_string())?;
+    let store = Store::new(memory).map_err(|error| error.to_string())?;
+    let mut shard = Shard::new(store, number, shards);
+    let level = if work.is_flushed { Level::Flushed } else { Level::Memory };
+    if work.is_flushed {
+        open_log(&mut shard, memory)?;
+    }
+    shard.create_table_at(TABLE, level).map_err(|error| error.to_string())?;
     let contents = vec![1; bytes];
     let value = Value::new(&contents).map_err(|error| error.to_string())?;
-    for number in 0..work.objects {
-        let key = key(number);
-        if shard_of(name(&key), shards) == shard {
-            store.put(name(&key), value, Condition::Always).map_err(|error| error.to_string())?;
+    let (mut message, refused) = (Vec::new(), Cell::new(0));
+    for number_of_object in 0..work.objects {
+        let key = key(number_of_object);
+        if shard_of(name(&key), shards) == number {
+            message.clear();
+            PutRequest { name: name(&key), value, condition: Condition::Always }.encode(&mut message);
+            shard.answer(PUT, &message, Unheard(&refused));
+            // A group is flushed in one write.
+            if shard.has_log() && number_of_object.is_multiple_of(FILLED_TOGETHER) {
+                flush(&mut shard);
+            }
         }
     }
-    Ok(Shard::new(store, shard, shards))
+    flush(&mut shard);
+    match refused.get() {
+        0 => Ok(shard),
+        refused => Err(format!("the store refused {refused} of its first objects")),
+    }
+}
+
+/// Gives a shard a log: a file of the folder for temporary files, which is gone with the process.
+fn open_log(shard: &mut Shard, memory: usize) -> Result<(), String> {
+    let path = std::env::temp_dir().join(format!("farcall-perf-{}.log", std::process::id()));
+    let disk = FileDisk::open(&path).map_err(|error| error.to_string())?;
+    std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bytes_max = LOG_BYTES_MIN.max(LOG_PER_MEMORY * memory as u64);
+    shard.open_log(Box::new(disk), bytes_max).map(drop).map_err(|error| error.to_string())
+}
+
+/// Waits until all that was written is flushed.
+fn flush(shard: &mut Shard) {
+    while shard.is_flushing() {
+        if !shard.turn_log() {
+            std::thread::yield_now();
+        }
+        while shard.release().is_some() {}
+    }
+}
+
+/// Gives the answers that waited for the disk; says whether there were some.
+pub(super) fn answer_flushed(shard: &mut Shard, endpoint: &Endpoint) -> bool {
+    let mut happened = shard.turn_log();
+    while let Some(Released { to, answer }) = shard.release() {
+        happened = true;
+        let Parked::Call(call) = to else { continue };
+        match answer.answer() {
+            Ok(bytes) => endpoint.reply(call, bytes),
+            Err(code) => endpoint.refuse(call, code as u8),
+        }
+    }
+    happened
+}
+
+/// Nobody waits for the answer; refusals are counted.
+struct Unheard<'a>(&'a Cell<u64>);
+
+impl Answer for Unheard<'_> {
+    fn send(self, message: &[u8]) {
+        let done = WriteResponse::decode(message).is_ok_and(|response| response.code == Code::Done);
+        self.0.set(self.0.get() + u64::from(!done));
+    }
+
+    fn send_filled(self, _: usize, _: impl FnOnce(&mut [u8])) {}
+
+    fn refuse(self, _: Code) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    fn park(self) -> Parked {
+        Parked::Numbered(0)
+    }
 }
 
 /// Operations on random objects.
