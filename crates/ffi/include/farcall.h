@@ -104,6 +104,9 @@
 // Writes only if there is no object.
 #define FARCALL_ABSENT 0
 
+// A write is on the disks of all processes that have it.
+#define FARCALL_LEVEL_FLUSHED 1
+
 // How a function or an operation ended. Numbers keep their meaning in later versions; new ones may be added.
 enum farcall_status_t
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -1009,6 +1012,13 @@ farcall_status_t farcall_store_increment(struct farcall_store_t *store,
                                          uint64_t *version,
                                          struct farcall_error_t *error);
 
+// What the last write through this handle survives that was answered: that of its table when it was written.
+// 0 is nothing. Bit 0 is FARCALL_LEVEL_FLUSHED: the disks of the processes that have it. The bits above it
+// are a number: `level >> 1` other processes have it.
+//
+// From the endpoint's thread, not inside a callback. Neither polls, blocks nor allocates.
+farcall_status_t farcall_store_level(struct farcall_store_t *store, uint32_t *level);
+
 // The descriptor of an endpoint: readable when it has to be polled, as long as a wait is announced with
 // `farcall_prepare_wait`. It stays the same, and belongs to the endpoint.
 //
@@ -1693,6 +1703,13 @@ farcall_status_t farcall_store_increment(struct farcall_store_t *store,
                                          int64_t *sum,
                                          uint64_t *version,
                                          struct farcall_error_t *error);
+
+// What the last write through this handle survives that was answered: that of its table when it was written.
+// 0 is nothing. Bit 0 is FARCALL_LEVEL_FLUSHED: the disks of the processes that have it. The bits above it
+// are a number: `level >> 1` other processes have it.
+//
+// From the endpoint's thread, not inside a callback. Neither polls, blocks nor allocates.
+farcall_status_t farcall_store_level(struct farcall_store_t *store, uint32_t *level);
 
 // Gives `callback` every counter of this process, before it returns. FARCALL_RESOURCES where the system does
 // not let the process read its own.

@@ -1,11 +1,13 @@
 //! A client of the store: versioned objects in tables, on the shards of a cluster.
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_void};
 use std::fmt::Display;
 
 use farcall::{Endpoint, Payload};
+use farcall_kv::durable::Level;
 use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
-use farcall_kv::{Client, Failure as StoreFailure, Name, Operation, TableId, Value};
+use farcall_kv::{Client, Failure as StoreFailure, Name, Operation, Receipt, TableId, Value};
 
 use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, timeout};
 use crate::endpoint::EndpointHandle;
@@ -22,6 +24,10 @@ pub const FARCALL_ANY_VERSION: u64 = u64::MAX;
 /// Writes only if there is no object.
 pub const FARCALL_ABSENT: u64 = 0;
 
+/// A write is on the disks of all processes that have it.
+pub const FARCALL_LEVEL_FLUSHED: u32 = 1;
+const _: () = assert!(Level::Flushed.to_wire() as u32 == FARCALL_LEVEL_FLUSHED, "levels have one number");
+
 /// Waits for an operation, which may have a timeout.
 macro_rules! wait {
     ($operation:expr, $timeout_ns:expr) => {
@@ -36,6 +42,8 @@ macro_rules! wait {
 pub struct StoreHandle {
     client: Client<'static>,
     endpoint: *mut EndpointHandle,
+    /// That of the last write that was answered.
+    level: Cell<Level>,
 }
 
 impl StoreHandle {
@@ -49,6 +57,16 @@ impl StoreHandle {
             let handle = store.as_ref().ok_or(FARCALL_INVALID_ARGUMENT)?;
             Ok((&handle.client, EndpointHandle::outside(handle.endpoint)?))
         }
+    }
+
+    /// The result of a write, whose level is kept.
+    ///
+    /// # Safety
+    /// `store` is open.
+    unsafe fn keep<T>(store: *mut Self, receipt: Receipt<T>) -> T {
+        // SAFETY: as promised; its thread is this one.
+        unsafe { (*store).level.set(receipt.level) };
+        receipt.result
     }
 }
 
@@ -77,7 +95,7 @@ pub unsafe extern "C" fn farcall_store_open(
         let lasting: &'static Endpoint = &*core::ptr::from_ref(&*handle.endpoint);
         let client = Client::new(lasting, ranks);
         handle.add_child();
-        give(store, Box::into_raw(Box::new(StoreHandle { client, endpoint })));
+        give(store, Box::into_raw(Box::new(StoreHandle { client, endpoint, level: Cell::default() })));
         Ok(())
     })
 }
@@ -179,8 +197,8 @@ pub unsafe extern "C" fn farcall_store_put(
             let (client, _) = StoreHandle::of(store)?;
             let value = Value::new(bytes(value, value_length)?);
             let value = value.map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))?;
-            let put = client.put(name(table, key, key_length)?, value, condition(expected));
-            give(version, write(put, timeout_ns, version)?);
+            let put = client.put(name(table, key, key_length)?, value, condition(expected)).with_receipt();
+            give(version, StoreHandle::keep(store, write(put, timeout_ns, version)?));
             Ok(())
         })
     }
@@ -205,8 +223,9 @@ pub unsafe extern "C" fn farcall_store_remove(
     unsafe {
         reported(error, || {
             let (client, _) = StoreHandle::of(store)?;
-            let delete = client.delete(name(table, key, key_length)?, condition(expected));
-            give(version, write(delete, timeout_ns, version)?.unwrap_or(0));
+            let delete = client.delete(name(table, key, key_length)?, condition(expected)).with_receipt();
+            let deleted = StoreHandle::keep(store, write(delete, timeout_ns, version)?);
+            give(version, deleted.unwrap_or(0));
             Ok(())
         })
     }
@@ -232,13 +251,28 @@ pub unsafe extern "C" fn farcall_store_increment(
     unsafe {
         reported(error, || {
             let (client, _) = StoreHandle::of(store)?;
-            let add = client.increment(name(table, key, key_length)?, amount);
-            let (after, total) = wait!(add, timeout_ns).map_err(explained)?;
+            let add = client.increment(name(table, key, key_length)?, amount).with_receipt();
+            let (after, total) = StoreHandle::keep(store, wait!(add, timeout_ns).map_err(explained)?);
             give(version, after);
             give(sum, total);
             Ok(())
         })
     }
+}
+
+/// What the last write through this handle survives that was answered: that of its table when it was written.
+/// 0 is nothing. Bit 0 is FARCALL_LEVEL_FLUSHED: the disks of the processes that have it. The bits above it
+/// are a number: `level >> 1` other processes have it.
+///
+/// From the endpoint's thread, not inside a callback. Neither polls, blocks nor allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_level(store: *mut StoreHandle, level: *mut u32) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        StoreHandle::of(store)?;
+        give(level, u32::from((*store).level.get().to_wire()));
+        Ok(())
+    })
 }
 
 /// # Safety

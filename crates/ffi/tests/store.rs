@@ -11,7 +11,9 @@ use common::{compile, succeed};
 use farcall::Node;
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
+use farcall_disk::MemoryDisk;
 use farcall_kv::Shard;
+use farcall_kv::durable::{LOG_BYTES_MIN, Level, Parked, Released};
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 
 /// Generous: reached only when something hangs.
@@ -21,8 +23,15 @@ fn serve(address: &HostPort, transport: &str, is_over: &AtomicBool) {
     let bootstrap = Bootstrap::join(address, 0, 2, LONG).expect("rank 0 joins");
     let endpoint = Node::new(bootstrap, Settings::default()).endpoint(transport).expect("it is there");
     let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    shard.open_log(Box::new(MemoryDisk::new()), LOG_BYTES_MIN).expect("memory");
+    shard.create_table_at("kept", Level::Flushed).expect("the first");
     while !is_over.load(Ordering::Relaxed) {
+        endpoint.stay_awake(shard.is_flushing());
         endpoint.poll_requests_idle(|request, reply| shard.handle(request, reply), |_, _| {});
+        shard.turn_log();
+        while let Some(Released { to: Parked::Call(call), answer }) = shard.release() {
+            endpoint.reply(call, answer.answer().expect("memory takes it"));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ int main(int count, char **arguments) {
     const uint32_t shard = 0;
     uint64_t table, first, second, version;
     int64_t sum;
+    uint32_t level;
     CHECK_SAID(farcall_node_open(NULL, &node, &error), error);
     CHECK_SAID(farcall_endpoint_open(node, count > 1 ? arguments[1] : "ring+shm", NULL, &endpoint, &error), error);
     CHECK_STATUS(farcall_store_open(endpoint, &shard, 0, &store), FARCALL_INVALID_ARGUMENT);
@@ -40,6 +41,12 @@ int main(int count, char **arguments) {
     CHECK(version == second);
     CHECK_SAID(farcall_store_remove(store, table, "k", 1, FARCALL_ANY_VERSION, LONG_NS, &version, &error), error);
     CHECK(version == 0);
+    CHECK_OK(farcall_store_level(store, &level));
+    CHECK(level == 0);
+    CHECK_SAID(farcall_store_create_table(store, "kept", &table, &error), error);
+    CHECK_SAID(farcall_store_increment(store, table, "n", 1, 1, LONG_NS, &sum, NULL, &error), error);
+    CHECK_OK(farcall_store_level(store, &level));
+    CHECK(level == FARCALL_LEVEL_FLUSHED);
     CHECK_OK(farcall_store_close(store));
     CHECK_OK(farcall_endpoint_close(endpoint));
     CHECK_OK(farcall_node_close(node));
