@@ -141,12 +141,19 @@ impl OpenRegistry {
         let text = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
         match &mut self.0 {
             Kind::File(registry) => {
-                let mut notes = registry.notes(&prefix)?;
-                notes.retain(|(name, _)| {
-                    let incarnation = u64::from_str_radix(&name[prefix.len()..], 16);
-                    incarnation.is_ok_and(|incarnation| !registry.has_ended(incarnation))
-                });
-                Ok(notes.into_iter().map(|(_, at)| text(at)).collect())
+                let mut waiting = Vec::new();
+                for (name, at) in registry.notes(&prefix)? {
+                    match u64::from_str_radix(&name[prefix.len()..], 16) {
+                        Ok(incarnation) if registry.has_ended(incarnation) => {
+                            registry.remove_note(&name);
+                            registry.bury(incarnation);
+                        }
+                        Ok(_) => waiting.push(text(at)),
+                        // Somebody else's.
+                        Err(_) => {}
+                    }
+                }
+                Ok(waiting)
             }
             Kind::Etcd { values, place } => {
                 let found = values.list(&prefix).map_err(|error| silent(place, error))?;
@@ -233,6 +240,27 @@ fn silent(place: &str, error: EtcdError) -> RegistryError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_is_listed_until_it_ends() {
+        let folder = std::env::temp_dir().join(format!("farcall-waiting-{}", std::process::id()));
+        let open = || OpenRegistry::open(&RegistryPlace::File(folder.clone())).expect("a folder");
+        let (mut registry, other) = (open(), open());
+        let life = other.live(7).expect("it is alone");
+        other.wait_for(3, 7, "127.0.0.1:7118").expect("room");
+        assert_eq!(registry.waiting(3), Ok(vec!["127.0.0.1:7118".to_owned()]));
+        assert_eq!(registry.waiting(0), Ok(Vec::new()), "another shard");
+        drop(life);
+        assert_eq!(registry.waiting(3), Ok(Vec::new()));
+        let left = std::fs::read_dir(&folder).expect("it is there").count();
+        assert_eq!(left, 1, "nothing but the lock of the folder");
+        let life = other.live(8).expect("it is alone");
+        other.wait_for(3, 8, "here").expect("room");
+        other.waits_no_more(3, 8);
+        assert_eq!(registry.waiting(3), Ok(Vec::new()), "it is the primary, or gave up");
+        drop(life);
+        std::fs::remove_dir_all(&folder).expect("the test's own");
+    }
 
     #[test]
     fn places_are_read_and_written() {
