@@ -103,6 +103,7 @@ mod life;
 mod names;
 mod node;
 pub mod parameters;
+mod serving_threads;
 pub mod simulated;
 mod transports;
 #[cfg(feature = "typed")]
@@ -140,6 +141,7 @@ pub use names::{
     WrittenDownError,
 };
 pub use node::{EndpointError, Node, NodeError};
+pub use serving_threads::{SERVER_THREADS_MAX, ServeError, ServerThreads};
 pub use transports::{
     Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, create_key_file,
     host_access, names_of_keys,

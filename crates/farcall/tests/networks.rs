@@ -60,8 +60,8 @@ fn a_path_that_drops_long_packets_works_with_shorter_ones_and_says_so() {
 }
 
 #[test]
-fn a_link_whose_mtu_is_lowered_under_way_is_noticed() {
-    const TEST: &str = "a_link_whose_mtu_is_lowered_under_way_is_noticed";
+fn a_link_whose_mtu_is_lowered_is_noticed() {
+    const TEST: &str = "a_link_whose_mtu_is_lowered_is_noticed";
     if has_played_role() {
         return;
     }

@@ -249,7 +249,6 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     /// Takes in a part of a packet. When that is whole it is taken in as if it had come as one.
-    #[cold]
     fn handle_part(
         &mut self,
         from: PeerAddress,

@@ -75,7 +75,6 @@ impl Sessions {
     }
 
     /// Takes in a part. The packet that it makes whole is returned.
-    #[cold]
     pub(crate) fn join(
         &mut self,
         from: PeerAddress,

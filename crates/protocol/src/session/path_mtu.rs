@@ -80,7 +80,6 @@ impl Sessions {
     /// Looks at a packet, made of two pieces, that goes out now. One that had to be `repeated` puts its path in
     /// doubt; one that is too long for its path is to go out in parts, which are polled from now on: then the
     /// answer is true.
-    #[cold]
     pub(crate) fn fit_to_path(
         &mut self,
         index: u16,
@@ -117,7 +116,6 @@ impl Sessions {
     }
 
     /// Goes on with every search whose round is over.
-    #[cold]
     pub(super) fn sweep_searches(&mut self, now: Instant) {
         for index in core::mem::take(&mut self.searching) {
             let Some(search) = self.slots[usize::from(index)].path_mtu.search else { continue };

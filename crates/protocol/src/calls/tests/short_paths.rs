@@ -60,7 +60,7 @@ fn sealed_packets_pass_a_short_path_too<P: Tested>() {
     messages_of_any_length_pass::<P>(true);
 }
 
-fn a_path_that_becomes_short_under_way_and_long_again_is_found_out<P: Tested>() {
+fn a_path_that_becomes_short_and_long_again_is_found_out<P: Tested>() {
     let mut world = World::<P>::pair(41);
     let (session, _) = world.connected(0, 1);
     call(&mut world, session, 1, 100_000, 100_000);
@@ -193,7 +193,7 @@ fn parts_of_strangers_and_impossible_ones_change_nothing<P: Tested>() {
 for_every_protocol! {
     a_path_that_drops_long_packets_works_with_shorter_ones,
     sealed_packets_pass_a_short_path_too,
-    a_path_that_becomes_short_under_way_and_long_again_is_found_out,
+    a_path_that_becomes_short_and_long_again_is_found_out,
     packets_that_are_lost_by_chance_shorten_no_path,
     loss_on_a_short_path_costs_nothing_but_time,
     a_peer_that_knows_no_probes_is_sent_no_parts,
