@@ -9,7 +9,7 @@
 use core::time::Duration;
 
 use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
-use crate::wire::{Flags, Head, Header, MessagePacket, Opcode, Protocol, checksum_of};
+use crate::wire::{Flags, Head, Header, MessagePacket, Opcode, Part, Protocol, checksum_of, put_part};
 use farcall_base::{Entropy, Identity, Instant};
 
 use super::{Calls, Delivery, Payload, Policy};
@@ -36,6 +36,10 @@ const SESSION_BYTES_MAX: usize = 60_000;
 
 /// The most calls of a session, each way.
 const CALLS_MAX: u16 = 8;
+
+/// What the probes of a search for the longest packet take: one of the full length, and five rounds of those
+/// that are tried.
+const SEARCH_BYTES_MAX: u64 = 1472 + 5 * 8800;
 
 /// Bytes of a piece of a long message.
 const FRAGMENT_BYTES: u32 = 1472 - 32;
@@ -74,6 +78,7 @@ pub(crate) fn fuzz_messages<P: Policy>(bytes: &[u8], policy: impl Fn() -> P) {
             0 => arena.pass_time(u64::from(length) * 300_000),
             1 => arena.call(u32::from(command)),
             2 => arena.cancel(usize::from(command)),
+            3 if command >= 128 => arena.attack_with_part(body),
             3 => arena.attack_with_piece(body),
             _ => arena.attack_in_session(body),
         }
@@ -157,29 +162,57 @@ impl<P: Policy> Arena<P> {
         self.attack(Opcode::Fragment as u8, flags, call, &piece);
     }
 
+    /// A part of a packet of a message that the attacker has cut, or of one that it has not.
+    fn attack_with_part(&mut self, body: &[u8]) {
+        let Some((&[number, count, index, opcode, slot, sequence], body)) = body.split_first_chunk::<6>()
+        else {
+            return;
+        };
+        let call = u64::from(sequence % 4) << 16 | u64::from(slot % 8);
+        let payload = [&[0, 1][..], body, &[3; 200]].concat();
+        let Some(whole) = self.packet(19 + opcode % 10, 1, call, &payload) else { return };
+        let (count, index) = (u16::from(count % 8), u16::from(index % 8));
+        let total = whole.len() + usize::from(number / 250);
+        let length = total.div_ceil(usize::from(count.max(1)));
+        let bytes = whole.chunks(length).nth(usize::from(index)).unwrap_or_default();
+        let number = u64::from(number % 4);
+        let part = Part { number, total: total as u32, count, index, bytes };
+        let mut head = Head::new();
+        let Ok(header) = Header::parse(&whole) else { return };
+        put_part(&mut head, header.session, &part);
+        self.deliver(ABUSED, &[head.as_bytes(), bytes].concat());
+    }
+
     /// A packet about the abused session with one of its real numbers.
     fn attack_session_itself(&mut self, body: &[u8]) {
         if let Some((&[opcode, flags, incarnation], body)) = body.split_first_chunk::<3>() {
             let mut session_body = u64::from(incarnation % 4).to_le_bytes().to_vec();
             session_body.extend_from_slice(body);
-            self.attack(opcode % 9, flags, 0, &session_body);
+            self.attack(opcode % 11, flags, 0, &session_body);
         }
     }
 
     /// Delivers a packet of the abused session. The number is the target's own, or the other side's for a
     /// RESET.
     fn attack(&mut self, opcode: u8, flags: u8, call: u64, body: &[u8]) {
+        if let Some(packet) = self.packet(opcode, flags, call, body) {
+            self.deliver(ABUSED, &packet);
+        }
+    }
+
+    /// Such a packet, if there is a session.
+    fn packet(&self, opcode: u8, flags: u8, call: u64, body: &[u8]) -> Option<Vec<u8>> {
         let of_target = self.target_session_with(ABUSED).and_then(|id| self.ends[TARGET].link(id));
         let of_abused = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));
         let link = if opcode == Opcode::Reset as u8 { of_target } else { of_abused };
-        let Some(number) = link.map(|link| link.remote) else { return };
+        let number = link?.remote;
         // Arguments are of use in homa only.
         let flags = if P::PROTOCOL == Protocol::Homa { flags } else { flags % 16 };
         let mut packet = vec![0, 0, 0, 0, opcode, flags | 8];
         packet.extend_from_slice(&number.0.to_le_bytes());
         packet.extend_from_slice(&call.to_le_bytes());
         packet.extend_from_slice(body);
-        self.deliver(ABUSED, &sealed(&packet));
+        Some(sealed(&packet))
     }
 
     fn deliver(&mut self, from: usize, packet: &[u8]) {
@@ -311,9 +344,12 @@ impl<P: Policy> Arena<P> {
             counters.slots_ticked <= counters.ticks * 4 * u64::from(CALLS_MAX),
             "idle slots are not looked at"
         );
+        let searches = self.ends[TARGET].sessions().counters().path_searches;
+        // Of either session one a second.
+        assert!(searches <= 2 * (1 + self.now.as_nanos() / 1_000_000_000), "{searches} searches");
         let Traffic { received, asked, sent } = self.abused;
         assert!(
-            sent <= 3 * received + asked * 6 / 5,
+            sent <= 3 * received + asked * 6 / 5 + searches * SEARCH_BYTES_MAX,
             "{sent} bytes sent: {received} came, {asked} were asked for"
         );
         let Traffic { received, sent, .. } = self.stranger;

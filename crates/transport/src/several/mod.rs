@@ -79,7 +79,7 @@ impl Several {
     pub fn new(
         ways: Vec<WayConfig>,
         config: SeveralConfig,
-        counters: &CounterFile,
+        file: &CounterFile,
         label: &str,
     ) -> Result<Self, AddressError> {
         assert!((1..=1 << config.part_bits).contains(&ways.len()), "one way at least, and a part for each");
@@ -92,10 +92,10 @@ impl Several {
             // Where packets are in use too, their timers see a clock that is a few polls old.
             polls_per_clock_reading: of_ways().map(|way| way.polls_per_clock_reading).max().unwrap_or(1),
         };
-        let counters = SeveralCounters::new(counters, label);
+        let counters = SeveralCounters::new(file, label);
         let least = (limits.message_bytes_max, limits.calls_max);
         let shared = Shared::new(config.part_bits, least, counters);
-        let ways = ways.into_iter().map(Way::new).collect();
+        let ways = ways.into_iter().map(|way| Way::new(way, file, label)).collect();
         Ok(Self { ways, shared, config, address, limits })
     }
 

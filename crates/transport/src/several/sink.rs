@@ -8,7 +8,7 @@ use farcall_protocol::matching::Source;
 
 use super::sessions::{Asked, Shared};
 use super::view::{View, renumbered};
-use super::way::Way;
+use super::way::{Way, is_break};
 use crate::batch::{MatchSource, Messages};
 use crate::{
     Arrived, DownReason, Incoming, Matched, MatchedBatch, MessageBatch, MessageId, NotTaken, Outbox,
@@ -96,6 +96,7 @@ impl Sink for WaySink<'_> {
         } else if !self.comes_up(outbox, session, inner, peer) {
             return;
         }
+        self.ways[self.at].session_up(inner);
         let source = Source::new(peer.rank, peer.endpoint, inner.0);
         let is_ranked = peer.rank != NO_RANK;
         if self.shared.receives.session_up(self.at, source, is_ranked, inner) {
@@ -107,6 +108,7 @@ impl Sink for WaySink<'_> {
         let session = self.shared.outer(inner);
         let leg = (self.at, inner);
         self.shared.leg_ended(leg);
+        self.ways[self.at].session_down(inner, reason);
         let name = self.ways[self.at].name;
         match self.shared.asked.get_mut(&session) {
             Some(asked) if asked.leg == Some(leg) && !asked.is_up => {
@@ -148,11 +150,9 @@ impl Sink for WaySink<'_> {
     }
 }
 
-/// Whether a session whose way ended for this reason goes on over another one. A peer that said so, broke the
-/// rules or was restarted is not looked for elsewhere.
+/// Whether a session whose way ended for this reason goes on over another one.
 fn may_move(asked: &Asked, way: usize, reason: &DownReason) -> bool {
-    let is_broken = matches!(reason, DownReason::Dead | DownReason::Fabric { .. } | DownReason::Unreachable);
-    is_broken && asked.ends_as.is_none() && asked.has_others_than(way)
+    is_break(reason) && asked.ends_as.is_none() && asked.has_others_than(way)
 }
 
 impl WaySink<'_> {

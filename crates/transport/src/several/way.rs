@@ -4,10 +4,21 @@
 //! is in use is polled in every turn; one that is not, now and then.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use farcall_base::Instant;
+use farcall_driver::CounterFile;
 
-use crate::{Outbox, Transport};
+use crate::{DownReason, Outbox, SessionId, Transport};
+
+farcall_driver::declare_counters! {
+    /// Which of several ways sessions take; under the label of the transport that they take.
+    pub struct WayCounters {
+        sessions: "sessions" => "Sessions that take this way now",
+        taken: "sessions" => "Sessions that came up over it",
+        broke: "sessions" => "Those of them that lost it because it broke",
+    }
+}
 
 /// What a way reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +58,40 @@ pub struct Way {
     polls_left: u32,
     /// When it is polled next, if it is not in use.
     due: Instant,
+    /// The sessions that are up there, under its own numbers.
+    up: BTreeSet<SessionId>,
+    counters: WayCounters,
 }
 
 impl Way {
-    pub fn new(config: WayConfig) -> Self {
+    /// A way of the transport that counts under `label`.
+    pub fn new(config: WayConfig, counters: &CounterFile, label: &str) -> Self {
         let WayConfig { name, reach, polls_always, transport } = config;
-        let transport = Some(transport);
-        Self { name, reach, polls_always, transport, polls_left: 0, due: Instant::ZERO }
+        Self {
+            name,
+            reach,
+            polls_always,
+            transport: Some(transport),
+            polls_left: 0,
+            due: Instant::ZERO,
+            up: BTreeSet::new(),
+            counters: WayCounters::new(counters, &format!("{label} {name}")),
+        }
+    }
+
+    /// A session is up over it.
+    pub fn session_up(&mut self, inner: SessionId) {
+        self.up.insert(inner);
+        self.counters.taken.increment();
+        self.counters.sessions.set(self.up.len() as u64);
+    }
+
+    /// A session is over there, or did not come up.
+    pub fn session_down(&mut self, inner: SessionId, reason: &DownReason) {
+        if self.up.remove(&inner) {
+            self.counters.broke.add(u64::from(is_break(reason)));
+            self.counters.sessions.set(self.up.len() as u64);
+        }
     }
 
     /// The transport, unless it is away.
@@ -104,4 +142,10 @@ impl Way {
     pub fn put_back(&mut self, transport: Box<dyn Transport>) {
         self.transport = Some(transport);
     }
+}
+
+/// Whether a session that ended for this reason lost its way, and may go on over another: its peer neither said
+/// so, nor broke the rules, nor was restarted.
+pub fn is_break(reason: &DownReason) -> bool {
+    matches!(reason, DownReason::Dead | DownReason::Fabric { .. } | DownReason::Unreachable)
 }
