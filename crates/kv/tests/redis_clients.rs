@@ -79,6 +79,15 @@ fn the_cache_of_django_works() {
 }
 
 #[test]
+fn celery_has_its_broker_and_its_results() {
+    let served = Served::start();
+    let Some(python) = installed("python/bin/python") else { return };
+    let program = format!("{PROGRAMS}/celery_broker.py");
+    let said = run(&python, &[&program, &port(&served)]).expect("it is there");
+    assert!(said.ends_with("done\n"), "{said}");
+}
+
+#[test]
 fn redis_py_with_hiredis_works() {
     let served = Served::start();
     let Some(python) = installed("python/bin/python") else { return };
