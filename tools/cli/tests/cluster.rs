@@ -89,9 +89,14 @@ fn shared_memory_between_hosts_is_refused() {
 }
 
 /// Kills with `kill_one` when processes are at work at all ranks that have some; gives what rank 0 said.
-fn killed_in_the_middle(arguments: &[String], folder: &Folder, kill_one: impl FnOnce(&Ranks)) -> String {
+fn killed_in_the_middle(
+    hosts: Option<&Hosts>,
+    arguments: &[String],
+    folder: &Folder,
+    kill_one: impl FnOnce(&Ranks),
+) -> String {
     let path = folder.0.to_string_lossy().into_owned();
-    let mut ranks = Ranks::start(3, None, arguments, &["--record", &path]);
+    let mut ranks = Ranks::start(3, hosts, arguments, &["--record", &path]);
     let is_at_work = |ranks: &Ranks| {
         let at_work = ranks.children.iter().filter(|child| !children_of(child.id()).is_empty());
         at_work.count() >= if arguments[0] == "msgrate" { 2 } else { 3 }
@@ -113,10 +118,15 @@ fn killed_in_the_middle(arguments: &[String], folder: &Folder, kill_one: impl Fn
 #[test]
 fn a_rank_that_is_killed_is_named_and_the_record_can_be_read() {
     let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    // Without hosts that can be made all ranks are on this one.
+    let hosts = Hosts::new(3).ok();
     for arguments in workloads(3, "300") {
         let folder = Folder::new(&format!("lost-{}", arguments[0]));
-        let said = killed_in_the_middle(&arguments, &folder, |ranks| kill(ranks.children[1].id()));
-        assert!(said.contains("rank 1 on ") && said.contains(" was lost: "), "{arguments:?}: {said}");
+        let said = killed_in_the_middle(hosts.as_ref(), &arguments, &folder, |ranks| {
+            kill(ranks.children[1].id());
+        });
+        let whose = if hosts.is_some() { "rank 1 on node1 was lost: " } else { "rank 1 on " };
+        assert!(said.contains(whose) && said.contains(" was lost: "), "{arguments:?}: {said}");
         let lost = folder.run()["lost"].as_str().map(str::to_owned);
         assert!(lost.is_some_and(|lost| said.contains(&lost)), "{arguments:?}: {said}");
     }
@@ -127,11 +137,22 @@ fn a_process_of_a_rank_that_is_killed_is_named() {
     let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
     for arguments in workloads(3, "300") {
         let folder = Folder::new(&format!("killed-{}", arguments[0]));
-        let said = killed_in_the_middle(&arguments, &folder, |ranks| {
+        let said = killed_in_the_middle(None, &arguments, &folder, |ranks| {
             children_of(ranks.children[1].id()).into_iter().for_each(kill);
         });
         assert!(said.contains("(rank ") && said.contains(" on "), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named_and_the_others_end() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let arguments = &workloads(3, "1")[1];
+    let outputs = Ranks::start_some(2, 3, None, arguments, &[]).wait();
+    let said = String::from_utf8_lossy(&outputs[0].stderr);
+    assert_eq!((outputs[0].status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("rank 2 did not reach barrier"), "{said}");
+    assert!(outputs[1].status.success() && outputs[1].stderr.is_empty(), "rank 0 alone speaks");
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub fn enter(over: &mut OverRanks) -> Result<bool, Failure> {
     match enter_world(&over.place).map_err(Failure::run)? {
         Entered::Alone if over.hosts.is_empty() => Ok(true),
         Entered::Alone => Err(start_at(&over.hosts)),
+        Entered::Excused => Ok(false),
         Entered::Member(member) => member.work().map(|()| false).map_err(Failure::run),
         Entered::Lead(world) => {
             let world = Arc::from(world);

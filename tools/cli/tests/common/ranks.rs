@@ -128,6 +128,17 @@ pub struct Ranks {
 impl Ranks {
     /// Starts them: on this machine, or each on its own of some hosts. `own` are arguments of rank 0 alone.
     pub fn start(ranks: usize, hosts: Option<&Hosts>, arguments: &[String], own: &[&str]) -> Self {
+        Self::start_some(ranks, ranks, hosts, arguments, own)
+    }
+
+    /// As [`Ranks::start`], without those from `started` on.
+    pub fn start_some(
+        started: usize,
+        ranks: usize,
+        hosts: Option<&Hosts>,
+        arguments: &[String],
+        own: &[&str],
+    ) -> Self {
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let address = hosts.map_or("127.0.0.1".to_owned(), |hosts| hosts.address(0));
@@ -143,7 +154,7 @@ impl Ranks {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             command.spawn().expect("the program runs")
         };
-        Self { children: (0..ranks).map(start).collect() }
+        Self { children: (0..started).map(start).collect() }
     }
 
     /// Waits until all have ended; what each of them said, in the order of the ranks.
@@ -154,7 +165,7 @@ impl Ranks {
     }
 }
 
-/// The processes that a process has started and that live.
+/// The processes of this program that a process has started and that live.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let mut text = String::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
@@ -162,7 +173,12 @@ pub fn children_of(pid: u32) -> Vec<u32> {
             let _ = file.read_to_string(&mut text);
         }
     }
-    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+    // A shell before the program has others.
+    let is_ours = |pid: &u32| {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        program.is_ok_and(|program| program == Path::new(env!("CARGO_BIN_EXE_farcall")))
+    };
+    text.split_whitespace().filter_map(|number| number.parse().ok()).filter(is_ours).collect()
 }
 
 /// Kills a process at once.

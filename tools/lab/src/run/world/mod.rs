@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::mpsc::Sender;
 
-use farcall::bootstrap::{Bootstrap, Launch, Rendezvous};
+use farcall::bootstrap::{BarrierError, Bootstrap, JOIN_WITHIN, Launch, Rendezvous};
 use farcall::parameters::Settings;
 use farcall::{CallError, Client, ClientError, Endpoint, Node, Peer, Service, TransportKind};
 use farcall_limit::allowed_cores;
@@ -159,7 +159,12 @@ pub enum Entered {
     Lead(Box<World>),
     /// Another one.
     Member(Box<Member>),
+    /// Another one, for which there is no work: some rank did not come, which rank 0 says.
+    Excused,
 }
+
+/// Where all ranks wait for each other, so that a missing one is named before anything is measured.
+const MEETING: &str = "measured";
 
 /// All ranks, seen from rank 0.
 pub struct World {
@@ -193,7 +198,16 @@ pub fn enter(place: &Place) -> Result<Entered, WorldError> {
     let own_ip = bootstrap.directory.local_ip();
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(CONTROL.name()).map_err(|error| no_world(&error))?;
+    match node.barrier(MEETING, JOIN_WITHIN) {
+        Ok(()) => {}
+        Err(BarrierError::TimedOut { missing, .. }) if rank > 0 && !missing.first.contains(&0) => {
+            return Ok(Entered::Excused);
+        }
+        Err(error) => return Err(no_world(&error)),
+    }
     if rank > 0 {
+        // Its own session is how a member learns that rank 0 is gone, before the first order, too.
+        peer(&endpoint, 0)?;
         return Ok(Entered::Member(Box::new(Member::new(rank, node, endpoint))));
     }
     let is_here = own_ip.is_some_and(|ip| ip.is_loopback());
