@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The fewest losses after which a figure that they rule has settled: the chance that a count of 30 is off by
 /// more than a third is 1 in 15.
 const SETTLED_FROM: u64 = 30;
 
 /// Packets that did not arrive, packets that were sent again, and operations that gave up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Packets lost: to faults that were asked for, to full buffers, altered on their way.
     pub dropped: u64,

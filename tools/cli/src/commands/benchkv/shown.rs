@@ -24,7 +24,8 @@ impl ShownRun<'_> {
     pub fn show(&self, report: &mut Report) -> Result<(), Failure> {
         let result = self.result;
         let seconds = result.window.as_secs_f64();
-        let words = format!("{} requests in a window of {seconds:.3} s", result.requests);
+        let losses = result.losses().words();
+        let words = format!("{} requests in a window of {seconds:.3} s{losses}", result.requests);
         report.line(format_args!("\n# run {}", self.run + 1))?;
         report.line(Row::rate("rps".to_owned(), result.per_second, words))?;
         for (rank, found) in result.ranks.iter().enumerate() {
@@ -63,7 +64,8 @@ impl ShownRun<'_> {
         let (per_second, little) = (class.per_second / 1e6, class.little);
         for row in latency_rows(&summary) {
             let words = if row.suffix.is_empty() {
-                format!("{}; {per_second:.3} M/s, {:.2} in flight", row.words, little.in_flight)
+                let losses = self.result.losses().words();
+                format!("{}; {per_second:.3} M/s, {:.2} in flight{losses}", row.words, little.in_flight)
             } else {
                 row.words.to_owned()
             };
@@ -123,6 +125,7 @@ impl ShownRun<'_> {
             ("slot_nanos", json!(result.slot_nanos)),
             ("slot_window_nanos", result.slot_window_nanos.into()),
             ("warm", result.warm.into()),
+            ("losses", json!(result.losses())),
             ("daemons", ranks.into()),
         ];
         let origin = Origin {

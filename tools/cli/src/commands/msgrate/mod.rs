@@ -66,6 +66,7 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
             raw,
             traced: msgrate.tracing.is_on(),
             lasting: msgrate.seconds,
+            seed: msgrate.tuning.seed,
         })
     })
 }

@@ -89,7 +89,7 @@ fn show_result(line: &RateLine, result: &MessageRateResult, report: &mut Report)
     let per_second = result.messages as f64 / seconds;
     let size = Size(rate.message_bytes).to_string();
     let row = format!(
-        "{:<12} {:<18} {size:>6} {:>10} {seconds:>9.3} {:>11.2} {:>13.3} {:>7.3}  {:<5}  {}",
+        "{:<12} {:<18} {size:>6} {:>10} {seconds:>9.3} {:>11.2} {:>13.3} {:>7.3}  {:<5}  {}{}",
         rate.transport,
         way(rate),
         rate.in_flight,
@@ -98,8 +98,12 @@ fn show_result(line: &RateLine, result: &MessageRateResult, report: &mut Report)
         per_second * rate.message_bytes as f64 / 1e9,
         cores(line),
         ratio(line),
+        result.losses.words(),
     );
     report.line(row.trim_end())?;
+    if let Some(few) = result.losses.too_few(result.messages) {
+        report.line(format_args!("#   {few}"))?;
+    }
     report.record(&record(line, result, "rate", per_second, Unit::PerSecond))?;
     report.record(&record(line, result, "time", 1e9 / per_second, Unit::Nanoseconds))
 }
@@ -126,6 +130,7 @@ fn record(line: &RateLine, result: &MessageRateResult, name: &str, value: f64, u
         ("seconds", result.elapsed.as_secs_f64().into()),
         ("regime", json!(line.regime.map(|regime| regime.to_string()))),
         ("blocks_discarded", line.discarded.into()),
+        ("losses", json!(result.losses)),
         ("time_ratio", json!(ratio.map(|ratio| ratio.ratio))),
         ("ratio_low", json!(interval.map(|(low, _)| low))),
         ("ratio_high", json!(interval.map(|(_, high)| high))),

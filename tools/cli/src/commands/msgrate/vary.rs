@@ -84,14 +84,9 @@ impl VariedTest for VariedMessages<'_> {
         Some(self.bench)
     }
 
-    /// Nothing is drawn at random.
-    fn measure(
-        &self,
-        row: usize,
-        prepared: &Self::Prepared,
-        _seed: u64,
-    ) -> Result<Vec<Option<f64>>, Failure> {
-        let result = run_on(self.bench, &prepared[row]).map_err(Failure::run)?;
+    fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
+        let rate = MessageRate { seed, ..prepared[row].clone() };
+        let result = run_on(self.bench, &rate).map_err(Failure::run)?;
         Ok(vec![Some(result.messages as f64 / result.elapsed.as_secs_f64())])
     }
 }

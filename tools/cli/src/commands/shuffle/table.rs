@@ -8,6 +8,7 @@ use farcall_lab::explain::trace::Traced;
 use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::collective::launches::{Launch, Place};
 use farcall_lab::run::collective::{CollectivePlan, OperationTime, Series, Summary, throughput_gbps};
+use farcall_lab::run::losses::Losses;
 use farcall_lab::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 use serde_json::{Value, json};
 
@@ -98,8 +99,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn drops(&self) -> u64 {
-        self.launches.iter().flat_map(|launch| &launch.simulated).map(|run| run.totals.drops()).sum()
+    /// What fell in all launches.
+    fn losses(&self) -> Losses {
+        self.launches.iter().map(|launch| launch.losses).fold(Losses::default(), Losses::and)
     }
 
     /// The fingerprints of all simulated launches.
@@ -199,7 +201,7 @@ impl Table<'_> {
             (None, Some(_)) => format!("{:>9} {:>6}", "-", "-"),
             (None, None) => String::new(),
         };
-        report.line(format_args!(
+        let row = format!(
             "{:>7} {:>8}{push} {operations:>6} {:>10} {:>10} {:>10} {interval:>25} {:>10} {:>10} {gbps:>17.2} {:>7.2}{beside}{}",
             plan.ranks,
             plan.message_bytes,
@@ -210,7 +212,12 @@ impl Table<'_> {
             optional(p99),
             throughput_gbps(plan, mean),
             ratio.map_or(String::new(), ratio_words),
-        ))
+        ) + &line.losses().words();
+        report.line(row)?;
+        if let Some(few) = line.losses().too_few(operations as u64) {
+            report.line(format_args!("#   {few}"))?;
+        }
+        Ok(())
     }
 
     fn records(
@@ -254,12 +261,13 @@ impl Table<'_> {
             ("launches", launches.len().into()),
             ("seed", plan.seed.into()),
             ("operations_repeated", line.repeated().into()),
+            ("losses", json!(line.losses())),
         ];
         if let Some((low, high)) = line.interval_nanos {
             more.push(("p50_interval_ns", json!([low, high])));
         }
         if matches!(self.place, Place::Simulated(_)) {
-            more.push(("packets_dropped", line.drops().into()));
+            more.push(("packets_dropped", line.losses().dropped.into()));
             more.push(("trace_hashes", json!(line.traces())));
             let first = launches.iter().find_map(|launch| launch.simulated.as_ref());
             if let Some(run) = first.filter(|_| statistic == Statistic::P50 && name == "p50") {

@@ -227,6 +227,7 @@ impl CellRun {
             raw: None,
             traced: false,
             lasting: STREAM_WITHIN,
+            seed: 0,
         };
         Ok(match msgrate::run(&rate) {
             Ok(MessageRateResult { elapsed, messages, .. }) => {

@@ -149,6 +149,7 @@ impl BudgetRow {
             raw: None,
             traced: false,
             lasting: MESSAGES_LASTING_MAX.max(comparison.arm_lasting * 10),
+            seed: comparison.seed,
         }
     }
 }

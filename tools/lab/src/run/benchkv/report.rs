@@ -9,6 +9,7 @@ use super::BenchKv;
 use super::observer::PhaseReport;
 use super::slot_times::SlotNanos;
 use crate::explain::trace::{HostTrace, Traced};
+use crate::run::losses::Losses;
 use crate::statistics::histogram::{LatencyCounts, LatencyHistogram};
 use crate::statistics::little::LittleCheck;
 
@@ -159,6 +160,12 @@ impl BenchKvResult {
             local,
             remote,
         }
+    }
+
+    /// What fell in the run, at all daemons.
+    pub fn losses(&self) -> Losses {
+        let of_ranks = self.ranks.iter().map(|rank| Losses::of(&rank.counters));
+        of_ranks.fold(Losses::default(), Losses::and)
     }
 
     /// A daemon counter of all ranks together.

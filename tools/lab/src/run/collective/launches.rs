@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use farcall::TransportKind;
-use farcall::parameters::Settings;
+use farcall::parameters::{FaultSettings, Settings};
 use farcall::simulated::Profile;
 
 use super::processes::{self, ProcessesError};
@@ -20,6 +20,7 @@ use super::threads::{self, ThreadsError};
 use super::{CollectivePlan, OperationTime};
 use crate::explain::trace::HostTrace;
 use crate::run::beside;
+use crate::run::losses::Losses;
 use crate::run::simulation::SimulatedRun;
 use crate::run::world::World;
 
@@ -52,6 +53,8 @@ pub struct Launch {
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What fell meanwhile. Of several simulations at once it is not known what each sent again.
+    pub losses: Losses,
     /// What happened on the fabric, if it was simulated.
     pub simulated: Option<SimulatedRun>,
     /// What the endpoints recorded, when chunks were traced.
@@ -85,20 +88,32 @@ pub fn run(
         jobs.extend(plans.iter().map(|plan| part_of(plan, launch, launches)));
     }
     let at_once = match place {
+        // What faults take is counted, and counters are of the whole process.
+        Place::Simulated(_) if draws_faults(means) => 1,
         Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
         Place::Threads | Place::Processes(_) => 1,
     };
     let mut done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
-    if jobs.len() > 1 {
-        // Counters are of the whole process: of several launches none can say which were its own.
-        let runs = done.iter_mut().flatten().filter_map(|launch| launch.simulated.as_mut());
-        runs.for_each(|run| run.counters.clear());
+    if at_once.min(jobs.len()) > 1 {
+        // Counters are of the whole process: of several launches at once none can say which were its own.
+        for launch in done.iter_mut().flatten() {
+            if let Some(run) = &mut launch.simulated {
+                run.counters.clear();
+                launch.losses = Losses { dropped: run.totals.drops(), ..Losses::default() };
+            }
+        }
     }
     let mut of_plans = vec![Vec::new(); plans.len()];
     for (number, launch) in done.into_iter().enumerate() {
         of_plans[number % plans.len()].push(launch?);
     }
     Ok(of_plans)
+}
+
+/// Whether packets are lost, or worse, on purpose.
+fn draws_faults(Means { settings, .. }: &Means) -> bool {
+    let without = Settings::default().fault;
+    settings.fault != FaultSettings { seed: settings.fault.seed, ..without }
 }
 
 /// A launch's part of a plan: its share of the operations, and its seed.
@@ -114,16 +129,17 @@ fn launch(plan: &CollectivePlan, place: &Place, means: &Means) -> Result<Launch,
         Place::Simulated(profile) => {
             let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
             let simulated::SimulatedOperations { times, repeated, run, traces } = run;
-            Launch { times, repeated, simulated: Some(run), traces }
+            Launch { times, repeated, losses: Losses::of(&run.counters), simulated: Some(run), traces }
         }
         Place::Threads => {
-            let threads::ThreadsRun { times, repeated, traces } = threads::run(plan, *transport, settings)?;
-            Launch { times, repeated, simulated: None, traces }
+            let run = threads::run(plan, *transport, settings)?;
+            let threads::ThreadsRun { times, repeated, losses, traces } = run;
+            Launch { times, repeated, losses, simulated: None, traces }
         }
         Place::Processes(world) => {
             let run = processes::run(plan, *transport, assignments, world.as_ref())?;
-            let processes::ProcessesRun { times, repeated, traces } = run;
-            Launch { times, repeated, simulated: None, traces }
+            let processes::ProcessesRun { times, repeated, losses, traces } = run;
+            Launch { times, repeated, losses, simulated: None, traces }
         }
     })
 }

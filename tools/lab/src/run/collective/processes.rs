@@ -12,8 +12,10 @@ use super::root::OPERATION_MAX;
 use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
 use crate::run::exchange::{
-    ExchangeError, OVERHEAD_MAX, Placement, Report, Seats, Workers, pass, report_on, run_workers, settings_of,
+    ExchangeError, OVERHEAD_MAX, OwnCounters, Placement, Report, Seats, Workers, pass, report_on,
+    run_workers, settings_of,
 };
+use crate::run::losses::Losses;
 use crate::run::program::Program;
 use crate::run::world::{World, clock_offset_nanos};
 
@@ -47,6 +49,8 @@ pub struct ProcessesRun {
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What fell meanwhile, warm-up included.
+    pub losses: Losses,
     /// What the endpoints recorded, when chunks were traced.
     pub traces: Vec<HostTrace>,
 }
@@ -84,6 +88,7 @@ pub fn run(
         // Only rank 0 has operations to report.
         run.times.extend(report.times);
         run.repeated += report.repeated;
+        run.losses = run.losses.and(report.losses);
         run.traces.extend(report.traces);
     }
     Ok(run)
@@ -108,11 +113,12 @@ fn take_part(job: &Job) -> Report<ProcessesRun> {
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
     node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
     endpoint.tracer().switch(plan.trace);
+    let before = OwnCounters::read();
     let member = Member::new(node.rank(), endpoint, plan, true).with_clock_offset(clock_offset_nanos());
-    if node.rank() == 0 { lead(member, plan, &node) } else { serve(member, &node) }
+    if node.rank() == 0 { lead(member, plan, &node, &before) } else { serve(member, &node, &before) }
 }
 
-fn lead(member: Member, plan: &CollectivePlan, node: &Node) -> Report<ProcessesRun> {
+fn lead(member: Member, plan: &CollectivePlan, node: &Node, before: &OwnCounters) -> Report<ProcessesRun> {
     let mut root = Root::new(member, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {
@@ -122,23 +128,26 @@ fn lead(member: Member, plan: &CollectivePlan, node: &Node) -> Report<ProcessesR
     }
     let times = root.outcome()?.to_vec();
     let repeated = root.repeated();
+    // An endpoint takes its counters with it.
+    let losses = Losses::of(&OwnCounters::read().since(before));
     let traces = HostTrace::end(node.rank(), root.endpoint()).into_iter().collect();
     root.end().map_err(sentence)?;
     leave(node, root.endpoint())?;
-    Ok(ProcessesRun { times, repeated, traces })
+    Ok(ProcessesRun { times, repeated, losses, traces })
 }
 
 /// Does what rank 0 orders, until it orders nothing any more.
-fn serve(mut member: Member, node: &Node) -> Report<ProcessesRun> {
+fn serve(mut member: Member, node: &Node, before: &OwnCounters) -> Report<ProcessesRun> {
     loop {
         if member.turn() == 0 {
             std::thread::yield_now();
         }
         if member.is_over() {
+            let losses = Losses::of(&OwnCounters::read().since(before));
             // And if rank 0 was lost in the same turn, it had left.
             let traces = HostTrace::end(node.rank(), member.endpoint()).into_iter().collect();
             leave(node, member.endpoint())?;
-            return Ok(ProcessesRun { traces, ..ProcessesRun::default() });
+            return Ok(ProcessesRun { losses, traces, ..ProcessesRun::default() });
         }
         if let Some(failure) = member.failure() {
             return Err(failure.to_string());

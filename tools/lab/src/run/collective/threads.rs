@@ -10,6 +10,8 @@ use farcall::{EndpointError, Node, TransportKind};
 
 use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
+use crate::run::exchange::OwnCounters;
+use crate::run::losses::Losses;
 
 /// The longest that ranks wait for each other before the first operation.
 const GATHER_MAX: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub struct ThreadsRun {
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What fell meanwhile, warm-up included.
+    pub losses: Losses,
     /// What the endpoints recorded, when chunks were traced.
     pub traces: Vec<HostTrace>,
 }
@@ -59,6 +63,7 @@ pub fn run(
         over: AtomicBool::new(false),
         gathered: AtomicU32::new(0),
         open: AtomicU32::new(plan.ranks),
+        before: OwnCounters::read(),
     };
     thread::scope(|scope| {
         let mut others = Vec::new();
@@ -102,6 +107,8 @@ struct Threads<'r> {
     gathered: AtomicU32,
     /// Ranks that have not stopped.
     open: AtomicU32,
+    /// What this process had counted before.
+    before: OwnCounters,
 }
 
 /// Counts a rank as stopped when it is dropped, also by a panic.
@@ -175,7 +182,9 @@ impl Threads<'_> {
             }
         }
         let times = root.outcome().map_err(ThreadsError::Failed)?.to_vec();
-        let run = ThreadsRun { times, repeated: root.repeated(), traces: Vec::new() };
+        // While all endpoints are there: each takes its counters with it.
+        let losses = Losses::of(&OwnCounters::read().since(&self.before));
+        let run = ThreadsRun { times, repeated: root.repeated(), losses, traces: Vec::new() };
         Ok((run, root.into_member()))
     }
 }

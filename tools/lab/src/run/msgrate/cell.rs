@@ -69,13 +69,15 @@ impl RateCell {
             return Ok(());
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
+        // Every block has draws of its own.
+        let number = self.orders.len() as u64;
         let Self { rates, blocks, last, failed, .. } = self;
         let measure = |place: usize| {
             if failed[place].is_some() {
                 return Ok(None);
             }
             begin(&rates[place]);
-            match run_on(bench, &rates[place]) {
+            match run_on(bench, &rates[place].of_block(number)) {
                 Err(MessageRateError::Failed { why, .. }) if rates[place].raw.is_some() => {
                     failed[place] = Some(why);
                     Ok(None)

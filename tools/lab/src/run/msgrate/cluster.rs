@@ -20,6 +20,7 @@ use crate::files::ScratchFolder;
 use crate::run::bench::Bench;
 use crate::run::beside;
 use crate::run::exchange::{ExchangeError, Report, Seats, Workers, run_workers_with};
+use crate::run::losses::Losses;
 use crate::run::program::Program;
 use crate::run::world::{World, WorldError};
 
@@ -164,6 +165,7 @@ struct Gathered {
     elapsed: Option<Duration>,
     sent: Vec<HostTrace>,
     received: Vec<HostTrace>,
+    losses: Losses,
     failures: Vec<String>,
     reports: usize,
 }
@@ -172,9 +174,13 @@ impl Gathered {
     fn add(&mut self, report: WorkerReport) {
         self.reports += 1;
         match report {
-            WorkerReport::Sender { traces } => self.sent.extend(traces),
-            WorkerReport::Receiver { elapsed, traces } => {
+            WorkerReport::Sender { losses, traces } => {
+                self.losses = self.losses.and(losses);
+                self.sent.extend(traces);
+            }
+            WorkerReport::Receiver { elapsed, losses, traces } => {
                 self.elapsed = Some(elapsed);
+                self.losses = self.losses.and(losses);
                 self.received.extend(traces);
             }
             WorkerReport::Failed(why) => self.failures.push(why),
@@ -191,7 +197,7 @@ impl Gathered {
                 // number.
                 let pairs = self.sent.iter().zip(&self.received);
                 let traced = rate.traced.then(|| TracedMessages::on_machine(pairs));
-                Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
+                Ok(MessageRateResult { elapsed, messages: rate.messages, losses: self.losses, traced })
             }
             None => {
                 // Both sides may say the same.

@@ -17,9 +17,11 @@ mod work;
 use core::time::Duration;
 
 use farcall::{ReceiveError, SendError, Tag};
+use farcall_base::seed_of_stream;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::trace::TracedMessages;
+use crate::run::losses::Losses;
 
 pub use cell::{RateCell, RateLine};
 pub(crate) use cluster::run_by;
@@ -50,6 +52,15 @@ pub struct MessageRate {
     pub traced: bool,
     /// The longest that the measurement may last.
     pub lasting: Duration,
+    /// What faults draw follows it.
+    pub seed: u64,
+}
+
+impl MessageRate {
+    /// The same in a block of that number, with draws of its own.
+    pub fn of_block(&self, block: u64) -> Self {
+        Self { seed: seed_of_stream(self.seed, block), ..self.clone() }
+    }
 }
 
 /// How sends and receives complete, and when the next ones are posted.
@@ -107,6 +118,8 @@ pub struct MessageRateResult {
     pub elapsed: Duration,
     /// Messages that were received.
     pub messages: u64,
+    /// What fell meanwhile, at both sides.
+    pub losses: Losses,
     /// The newest of them, if they were traced.
     pub traced: Option<TracedMessages>,
 }

@@ -17,6 +17,7 @@ use super::receive::look_at;
 use super::work::{Job, Limit, OVERHEAD_MAX, SENDER, WorkerReport, sentence};
 use super::{LoopError, Share, write_number};
 use crate::run::beside;
+use crate::run::losses::Losses;
 
 /// How a raw loop finds what has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,10 +86,11 @@ fn measure(
         elapsed = clock.now() - begun;
         meet(slots, bootstrap, &format!("{name} ends"))?;
     }
-    let traces = Vec::new();
+    // A library counts for itself.
+    let (losses, traces) = (Losses::default(), Vec::new());
     Ok(match bootstrap.rank {
-        SENDER => WorkerReport::Sender { traces },
-        _ => WorkerReport::Receiver { elapsed, traces },
+        SENDER => WorkerReport::Sender { losses, traces },
+        _ => WorkerReport::Receiver { elapsed, losses, traces },
     })
 }
 

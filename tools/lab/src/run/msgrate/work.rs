@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex, PoisonError};
 
 use farcall::bootstrap::Bootstrap;
-use farcall::parameters::Settings;
 use farcall::{Clock, Endpoint, Instant, Node, Peer};
 use farcall_limit::{Core, allowed_cores, pin_to};
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,8 @@ use super::send::send;
 use super::{LoopError, MessageRate, READY, RECEIVED, Share};
 use crate::explain::trace::HostTrace;
 use crate::run::beside;
+use crate::run::exchange::{OwnCounters, settings_of};
+use crate::run::losses::Losses;
 
 /// The argument that makes the program a worker; the next one has the jobs of both.
 pub const WORKER_COMMAND: &str = "message-worker";
@@ -32,8 +33,8 @@ const CLOCK_EVERY: u32 = 4096;
 /// What a process writes when it has done its job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum WorkerReport {
-    Sender { traces: Vec<HostTrace> },
-    Receiver { elapsed: Duration, traces: Vec<HostTrace> },
+    Sender { losses: Losses, traces: Vec<HostTrace> },
+    Receiver { elapsed: Duration, losses: Losses, traces: Vec<HostTrace> },
     Failed(String),
 }
 
@@ -79,6 +80,27 @@ impl Limit {
     }
 }
 
+/// Where the threads of a process begin together.
+struct Start {
+    barrier: Barrier,
+    /// What was counted before that.
+    before: Mutex<OwnCounters>,
+}
+
+impl Start {
+    /// Waits for all; the last one reads the counters before any goes on.
+    fn wait(&self) {
+        if self.barrier.wait().is_leader() {
+            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = OwnCounters::read();
+        }
+        self.barrier.wait();
+    }
+
+    fn into_counters(self) -> OwnCounters {
+        self.before.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Does the one of `jobs` that belongs to the place which the environment gives; returns the line to print.
 pub fn work(jobs: &str) -> String {
     let report = match serde_json::from_str(jobs) {
@@ -92,7 +114,7 @@ pub fn work(jobs: &str) -> String {
 fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let job = jobs.get(bootstrap.rank as usize).ok_or("there are more processes than two")?;
-    let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
+    let settings = settings_of(&job.rate.settings, job.rate.seed, bootstrap.rank)?;
     if let Some(raw) = job.rate.raw {
         pin(job, 0)?;
         return super::raw::take_part(job, raw, &bootstrap);
@@ -103,7 +125,7 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
         .collect::<Result<_, _>>()
         .map_err(sentence)?;
     let sends = node.rank() == SENDER;
-    let start = Barrier::new(job.rate.threads);
+    let start = Start { barrier: Barrier::new(job.rate.threads), before: Mutex::default() };
     let measured = std::thread::scope(|scope| {
         // None begins before all are there: at the barrier it would wait for ever for a missing one.
         let (mut threads, mut begins) = (Vec::new(), Vec::new());
@@ -111,7 +133,8 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
             let start = &start;
             let (begin, begun) = channel();
             let life = move || match begun.recv() {
-                Ok(()) => run_thread(&endpoint, number, sends, job, start),
+                // An endpoint takes its counters with it.
+                Ok(()) => run_thread(&endpoint, number, sends, job, start).map(|found| (found, endpoint)),
                 Err(_) => Err("another thread could not be started".to_owned()),
             };
             threads.push(beside::spawn_scoped(scope, life)?);
@@ -120,8 +143,11 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
         begins.into_iter().for_each(|begin| begin.send(()).expect("it waits for this"));
         let joined =
             threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
-        joined.collect::<Result<Vec<(Duration, Option<HostTrace>)>, String>>()
+        joined.collect::<Result<Vec<((Duration, Option<HostTrace>), Endpoint)>, String>>()
     })?;
+    let losses = Losses::of(&OwnCounters::read().since(&start.into_counters()));
+    let (measured, endpoints): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
+    drop(endpoints);
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
     let elapsed = measured.iter().map(|(elapsed, _)| *elapsed).max().unwrap_or_default();
     let traces = measured.into_iter().filter_map(|(_, trace)| trace).collect();
@@ -133,8 +159,8 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
         None => traces,
     };
     Ok(match sends {
-        true => WorkerReport::Sender { traces },
-        false => WorkerReport::Receiver { elapsed, traces },
+        true => WorkerReport::Sender { losses, traces },
+        false => WorkerReport::Receiver { elapsed, losses, traces },
     })
 }
 
@@ -148,7 +174,7 @@ fn run_thread(
     number: usize,
     sends: bool,
     job: &Job,
-    start: &Barrier,
+    start: &Start,
 ) -> Result<(Duration, Option<HostTrace>), String> {
     pin(job, number)?;
     let other = if sends { 1 - SENDER } else { SENDER };
