@@ -1,12 +1,13 @@
 //! Long work: how far it has come, as a bar on a terminal and nothing elsewhere, and noticing that it is to
 //! end, so that what was found is shown and what was made is removed.
 
+use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use farcall_base::printable;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::failure::Failure;
 
@@ -20,9 +21,9 @@ impl Progress {
         let visible = !quiet && stderr().is_terminal();
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
-        bar.set_style(
-            ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("the template is a constant"),
-        );
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}{left} {msg}");
+        let style = style.expect("the template is a constant").with_key("left", write_time_left);
+        bar.set_style(style);
         Self(bar)
     }
 
@@ -49,6 +50,14 @@ impl Progress {
     /// Runs `print` with the bar out of the way.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
+    }
+}
+
+/// The time left, as the steps so far let expect; nothing before there is one.
+fn write_time_left(state: &ProgressState, out: &mut dyn fmt::Write) {
+    if state.pos() > 0 {
+        // A bar that cannot be drawn whole is drawn without it.
+        let _ = write!(out, ", {:#} left;", HumanDuration(state.eta()));
     }
 }
 

@@ -77,9 +77,9 @@ pub enum BootstrapError {
 
 impl Bootstrap {
     /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx (`mpirun`,
-    /// `prterun`, `srun --mpi=pmix`) or PMI 1 (`mpirun` of MPICH, `srun --mpi=pmi2`) says; alone when there is
-    /// none either. One of several processes that another launcher started is not alone, and has to be told
-    /// where the others are.
+    /// `prterun`, `srun --mpi=pmix`) or PMI 1 (`mpirun` of MPICH, `srun --mpi=pmi2`) says; alone when there
+    /// is none either. One of several processes that another launcher started is not alone, and has to be
+    /// told where the others are.
     ///
     /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
