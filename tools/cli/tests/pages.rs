@@ -118,7 +118,7 @@ fn the_commands_of_services_and_examples_are_ones_that_the_program_takes() {
     for list in &lists {
         check(&list.split(',').map(|word| word.trim().trim_matches('"')).collect::<Vec<_>>());
     }
-    assert_eq!(lists.len(), 5, "{lists:?}");
+    assert_eq!(lists.len(), 3, "{lists:?}");
 }
 
 /// Whether it is words of a command, and not what stands before the first of them.

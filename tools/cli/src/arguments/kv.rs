@@ -202,6 +202,10 @@ pub struct KvServe {
     /// Redis clients at a time
     #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
     pub resp_clients: u64,
+    /// Also answers probes there, over HTTP: /healthz says whether the shard lives, /readyz whether it is of
+    /// use
+    #[arg(long, value_name = "HOST:PORT")]
+    pub health: Option<String>,
     #[command(flatten)]
     pub place: KvPlace,
 }

@@ -5,6 +5,7 @@ mod backup;
 mod check;
 mod client;
 mod data;
+mod health;
 mod many;
 mod moves;
 mod place;

@@ -15,6 +15,7 @@ use farcall_kv::{Shard, SharedShard};
 use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
+use super::health::Health;
 use super::place::{join_as_shard, tell_transport, transport_of};
 use super::{RANKS, SCHEMA, access, data, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
@@ -61,6 +62,8 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         access::check(&place.at, serve.allow, transport, &settings)?;
     }
     resp::check(serve)?;
+    // Before anything that may take long.
+    let health = serve.health.as_deref().map(Health::listen).transpose()?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     let mut report = Report::open(place.json.as_ref())?;
@@ -111,6 +114,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     for at in &resp_at {
         report.line(format_args!("Redis clients connect to {at}"))?;
     }
+    if let Some((_, at)) = &health {
+        report.line(format_args!("probes are answered at http://{at}/healthz and /readyz"))?;
+    }
     report.object(&json!({
         "schema": SCHEMA,
         "kind": "serving",
@@ -119,10 +125,16 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         "at": at.to_string(),
         "transport": transport.name(),
         "resp": resp_at,
+        "health": health.as_ref().map(|(_, at)| at),
     }))?;
     notify::ready();
     loop {
         daemon.turn_idle();
+        if let Some((health, _)) = &health
+            && health.is_asked()
+        {
+            health.tell(daemon.hindrance());
+        }
         if daemon.is_handed_over() {
             linger(&mut daemon);
             return report.line(format_args!("shard {number} is handed over"));
