@@ -400,13 +400,11 @@ farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct fa
 // In the handler, once. Neither allocates, polls nor blocks.
 farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
 
-// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
-// it with the code.
+// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller
+// gets it with the code.
 //
 // In the handler, once. Allocates. Neither polls nor blocks.
-farcall_status_t farcall_refuse_because(struct farcall_request_t *request,
-                                        uint8_t code,
-                                        const char *why);
+farcall_status_t farcall_refuse_because(struct farcall_request_t *request, uint8_t code, const char *why);
 
 // Postpones the answer: the handler may return, and `deferred` be used by any thread.
 //
@@ -578,8 +576,8 @@ farcall_status_t farcall_cancel(struct farcall_endpoint_t *endpoint, uint32_t op
 
 // Makes the group of these ranks of the node's world, of which this process is one; all of the world where
 // `ranks` is null. Groups of an endpoint that exist at the same time or one after another have different
-// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed before
-// the endpoint.
+// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed
+// before the endpoint.
 //
 // From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
 farcall_status_t farcall_group_open(const struct farcall_node_t *node,
@@ -595,14 +593,14 @@ farcall_status_t farcall_group_open(const struct farcall_node_t *node,
 // From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
 farcall_status_t farcall_group_close(struct farcall_group_t *group);
 
-// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may be
-// null.
+// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may
+// be null.
 //
 // From the endpoint's thread, not while an operation of the group waits. Neither allocates nor blocks.
 farcall_status_t farcall_group_rank(struct farcall_group_t *group, uint32_t *rank, uint32_t *members);
 
-// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below. A
-// group whose operation failed is of no further use, at any member; `error` names the member at fault.
+// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below.
+// A group whose operation failed is of no further use, at any member; `error` names the member at fault.
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
 // Allocates.
@@ -1234,13 +1232,11 @@ farcall_status_t farcall_reply_loan(struct farcall_request_t *request, struct fa
 // In the handler, once. Neither allocates, polls nor blocks.
 farcall_status_t farcall_refuse(struct farcall_request_t *request, uint8_t code);
 
-// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
-// it with the code.
+// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller
+// gets it with the code.
 //
 // In the handler, once. Allocates. Neither polls nor blocks.
-farcall_status_t farcall_refuse_because(struct farcall_request_t *request,
-                                        uint8_t code,
-                                        const char *why);
+farcall_status_t farcall_refuse_because(struct farcall_request_t *request, uint8_t code, const char *why);
 
 // Postpones the answer: the handler may return, and `deferred` be used by any thread.
 //
@@ -1536,8 +1532,8 @@ farcall_status_t farcall_wait(struct farcall_endpoint_t *endpoint, uint64_t time
 
 // Makes the group of these ranks of the node's world, of which this process is one; all of the world where
 // `ranks` is null. Groups of an endpoint that exist at the same time or one after another have different
-// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed before
-// the endpoint.
+// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed
+// before the endpoint.
 //
 // From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
 farcall_status_t farcall_group_open(const struct farcall_node_t *node,
@@ -1553,14 +1549,14 @@ farcall_status_t farcall_group_open(const struct farcall_node_t *node,
 // From the endpoint's thread, not inside a callback. Frees. Neither polls nor blocks.
 farcall_status_t farcall_group_close(struct farcall_group_t *group);
 
-// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may be
-// null.
+// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may
+// be null.
 //
 // From the endpoint's thread, not while an operation of the group waits. Neither allocates nor blocks.
 farcall_status_t farcall_group_rank(struct farcall_group_t *group, uint32_t *rank, uint32_t *members);
 
-// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below. A
-// group whose operation failed is of no further use, at any member; `error` names the member at fault.
+// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below.
+// A group whose operation failed is of no further use, at any member; `error` names the member at fault.
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
 // Allocates.

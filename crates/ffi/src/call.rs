@@ -214,8 +214,8 @@ pub unsafe extern "C" fn farcall_refuse(request: *mut RequestHandle, code: u8) -
     guarded(|| unsafe { RequestHandle::end(request, |reply| reply.refuse_first(code)) })
 }
 
-/// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller gets
-/// it with the code.
+/// As `farcall_refuse`, and says why, in a text of which FARCALL_REASON_BYTES_MAX bytes are sent: the caller
+/// gets it with the code.
 ///
 /// In the handler, once. Allocates. Neither polls nor blocks.
 #[unsafe(no_mangle)]

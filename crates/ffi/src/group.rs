@@ -102,8 +102,8 @@ fn all_of(bytes: usize, group: &Group<'_>) -> Result<usize, Failure> {
 
 /// Makes the group of these ranks of the node's world, of which this process is one; all of the world where
 /// `ranks` is null. Groups of an endpoint that exist at the same time or one after another have different
-/// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed before
-/// the endpoint.
+/// numbers, the same at all members. Uses endpoint 0 of each process. Exchanges no messages. To be closed
+/// before the endpoint.
 ///
 /// From the endpoint's thread, not inside a callback. Allocates. Neither polls nor blocks.
 #[unsafe(no_mangle)]
@@ -160,8 +160,8 @@ pub unsafe extern "C" fn farcall_group_close(group: *mut GroupHandle) -> Status 
     })
 }
 
-/// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may be
-/// null.
+/// The number of this member, from 0 in the order of the ranks, and the number of members. Either place may
+/// be null.
 ///
 /// From the endpoint's thread, not while an operation of the group waits. Neither allocates nor blocks.
 #[unsafe(no_mangle)]
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn farcall_group_rank(
     })
 }
 
-/// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below. A
-/// group whose operation failed is of no further use, at any member; `error` names the member at fault.
+/// Returns when all members have called it. FARCALL_DEFAULT_TIMEOUT is 30 s, here and in the functions below.
+/// A group whose operation failed is of no further use, at any member; `error` names the member at fault.
 ///
 /// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most.
 /// Allocates.

@@ -25,16 +25,16 @@ fn transports() -> impl Iterator<Item = TransportKind> {
 /// What finds mistakes in the use of memory without the compiler's help, and so on the library's side too.
 const VALGRIND: [&str; 2] = ["--quiet", "--error-exitcode=99"];
 
-/// Memory that nothing refers to any more is a mistake too. Not where a process is forked: what its other threads
-/// referred to is lost in the copy.
+/// Memory that nothing refers to any more is a mistake too. Not where a process is forked: what its other
+/// threads referred to is lost in the copy.
 const LEAKS: [&str; 3] =
     ["--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
 
 /// What valgrind ends a program with in which it has found a mistake.
 const MISTAKE: i32 = 99;
 
-/// Runs the ranks of a program under valgrind, where that is installed, over shared memory. It does not start them
-/// by itself there: what is behind `/proc/self/exe` is valgrind.
+/// Runs the ranks of a program under valgrind, where that is installed, over shared memory. It does not start
+/// them by itself there: what is behind `/proc/self/exe` is valgrind.
 fn run_under_valgrind(program: &Path, ranks: u32) {
     if let Err(error) = Command::new("valgrind").arg("--version").output() {
         return println!("unsupported: valgrind: {error}");

@@ -1,7 +1,7 @@
 //! One gRPC service over two channels: `swap serve`, then `swap call farcall` and `swap call http://HOST:PORT`.
 //!
-//! The service, its messages and the calls are what tonic generates; the two functions below that make a client
-//! are all that differs. Names are kept by `farcall registry`, or where FARCALL_NAMES says.
+//! The service, its messages and the calls are what tonic generates; the two functions below that make a
+//! client are all that differs. Names are kept by `farcall registry`, or where FARCALL_NAMES says.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What implementations of gRPC show each other, as far as it is not about HTTP/2: the interoperability cases of
-//! gRPC, over farcall.
+//! What implementations of gRPC show each other, as far as it is not about HTTP/2: the interoperability cases
+//! of gRPC, over farcall.
 
 mod common;
 

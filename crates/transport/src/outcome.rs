@@ -37,9 +37,8 @@ impl Status {
         }
     }
 
-    /// The status in its place, without a payload, where the payload is over the session's limit. What a refusal
-    /// says more can be left out; an answer cannot.
-    #[cold]
+    /// The status in its place, without a payload, where the payload is over the session's limit. What a
+    /// refusal says more can be left out; an answer cannot.
     pub const fn without_payload(self) -> Self {
         match self {
             Self::Refused(_) => self,

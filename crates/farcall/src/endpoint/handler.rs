@@ -81,8 +81,8 @@ impl<'a> Reply<'a> {
         self.refuse_first(code);
     }
 
-    /// As [`Reply::refuse`], and says why, in [`REASON_BYTES_MAX`](crate::REASON_BYTES_MAX) bytes at most: the
-    /// caller gets it with the code. So nothing may be in it that callers must not know.
+    /// As [`Reply::refuse`], and says why, in [`REASON_BYTES_MAX`](crate::REASON_BYTES_MAX) bytes at most:
+    /// the caller gets it with the code. So nothing may be in it that callers must not know.
     pub fn refuse_because(self, code: u8, why: &str) {
         self.refuse_because_first(code, why);
     }
