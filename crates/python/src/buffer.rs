@@ -116,8 +116,8 @@ fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
     }
 }
 
-/// The memory of an object that gives no strides, such as an array of ctypes, or is a single element, such as an
-/// array of numpy without a dimension: as Python's own view of it, of one dimension.
+/// The memory of an object that gives no strides, such as an array of ctypes, or is a single element, such as
+/// an array of numpy without a dimension: as Python's own view of it, of one dimension.
 fn flat(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
     let view = PyMemoryView::from(object)?;
     if view.getattr("ndim")?.extract::<usize>()? > 0 {
@@ -134,7 +134,8 @@ fn has_pointers(format: &[u8]) -> bool {
     outside_of_names.flatten().any(|letter| matches!(letter, b'O' | b'P' | b'&' | b'X'))
 }
 
-/// Copies the result of an operation to the memory that it is for, which is as long as it was when that began.
+/// Copies the result of an operation to the memory that it is for, which is as long as it was when that
+/// began.
 #[pyfunction]
 pub fn fill(buffer: &Bound<'_, PyAny>, data: Readable<'_>) -> PyResult<()> {
     let (mut room, _) = Room::of(buffer)?;

@@ -9,9 +9,8 @@ use pyo3::prelude::*;
 
 use crate::borrowing::{Borrowing, Child, Close};
 use crate::buffer::Readable;
-use crate::endpoint::seconds;
 use crate::errors::{ClosedError, raised};
-use crate::numbers::ServiceNumber;
+use crate::numbers::{ServiceNumber, seconds};
 use crate::owned::Owned;
 use crate::payload::{Payload, Peer};
 use crate::state::{State, open};

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use farcall::{AnySource, AnyTag, Cancellation, Operation, Service, SourceChoice, Tag, TagChoice};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::buffer::{Data, Room};
@@ -15,7 +14,7 @@ use crate::connection::{Connection, Listener};
 use crate::errors::{ClosedError, raised};
 use crate::group::Group;
 use crate::node::Node;
-use crate::numbers::{ServiceNumber, TagNumber};
+use crate::numbers::{ServiceNumber, TagNumber, seconds};
 use crate::owned::{Owned, detached};
 use crate::payload::{Loan, Message, Payload, Peer};
 use crate::request::Request;
@@ -46,15 +45,6 @@ macro_rules! within {
             None => $operation,
         }
     };
-}
-
-/// A number of seconds as a time.
-pub fn seconds(number: Option<f64>) -> PyResult<Option<Duration>> {
-    let time = |number| {
-        Duration::try_from_secs_f64(number)
-            .map_err(|_| PyValueError::new_err("a timeout is a finite number of seconds, 0 or more"))
-    };
-    number.map(time).transpose()
 }
 
 fn source(peer: Option<Peer>) -> SourceChoice {

@@ -11,8 +11,8 @@ use farcall::{Compared, CounterFile, NodeError};
 use pyo3::prelude::*;
 
 use crate::buffer::Readable;
-use crate::endpoint::seconds;
 use crate::errors::{ClosedError, ClusterError, raised};
+use crate::numbers::seconds;
 use crate::owned::detached;
 
 /// This process as a member of its cluster; for all threads.

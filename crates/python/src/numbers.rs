@@ -1,7 +1,18 @@
-//! Numbers of services and tags, whose ranges are said where they are left.
+//! Numbers that programs give: services, tags and times, whose ranges are said where they are left.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use core::time::Duration;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+
+/// A number of seconds as a time.
+pub fn seconds(number: Option<f64>) -> PyResult<Option<Duration>> {
+    let time = |number| {
+        Duration::try_from_secs_f64(number)
+            .map_err(|_| PyValueError::new_err("a timeout is a finite number of seconds, 0 or more"))
+    };
+    number.map(time).transpose()
+}
 
 /// The number of a service.
 pub struct ServiceNumber(pub u16);

@@ -255,8 +255,8 @@ impl State {
     }
 }
 
-/// The code and the reason with which an exception of a handler refuses: its own, or those of all others, which
-/// are logged. A text that cannot be made, or is none, does not keep the caller from an answer.
+/// The code and the reason with which an exception of a handler refuses: its own, or those of all others,
+/// which are logged. A text that cannot be made, or is none, does not keep the caller from an answer.
 fn refusal_of(py: Python<'_>, error: &PyErr) -> PyResult<(u8, String)> {
     let errors = py.import(intern!(py, "farcall.errors"))?;
     let refusal = errors.call_method1(intern!(py, "refusal_of"), (error.value(py),));

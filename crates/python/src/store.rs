@@ -12,8 +12,8 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::borrowing::{Borrowing, Child, Close};
 use crate::buffer::Readable;
-use crate::endpoint::seconds;
 use crate::errors::{Raise, raised};
+use crate::numbers::seconds;
 use crate::owned::Owned;
 use crate::state::{State, open};
 use crate::tasks::Output;
