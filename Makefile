@@ -163,6 +163,11 @@ model: ## Explores the interleavings of the lock-free parts, and the states of t
 		cargo test --locked --release -p farcall-shm --test shuttle
 	cargo test --locked --release -p farcall-replica --test model
 
+.PHONY: cross-aarch64
+cross-aarch64: ## Tests what processes share memory by on an emulated aarch64
+	scripts/prepare cross-aarch64
+	scripts/cross-aarch64
+
 .PHONY: sanitize
 sanitize: asan tsan ## Tests of memory and threads under AddressSanitizer and ThreadSanitizer
 
