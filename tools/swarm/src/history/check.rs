@@ -61,9 +61,9 @@ fn steps(history: &[Operation], places: &[usize]) -> Vec<Step> {
         })
         .collect();
     let mut words = HashMap::new();
-    let mut value = |word: &str| match word.parse() {
-        Ok(number) => Value::Number(number),
-        Err(_) => {
+    let mut value = |word: &str| match word.parse::<i64>() {
+        Ok(number) if number.to_string() == word => Value::Number(number),
+        _ => {
             let number = words.len() as u32;
             Value::Word(*words.entry(word.to_owned()).or_insert(number))
         }

@@ -56,3 +56,18 @@ pub struct Operation {
     /// What for.
     pub asked: Asked,
 }
+
+/// What a fuzzer gives: a text that is no history, or one that is written as it was read, and that a checker
+/// has something to say of.
+#[doc(hidden)]
+pub fn fuzz_history(bytes: &[u8]) {
+    /// Few, because the checker tries orders one after the other.
+    const OPERATIONS_MAX: usize = 12;
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    let Ok(history) = parse(text) else { return };
+    assert_eq!(parse(&write(&history)), Ok(history.clone()), "one text for each history");
+    if history.len() <= OPERATIONS_MAX {
+        let Verdict { unexplained, .. } = check(&history);
+        assert!(unexplained.iter().all(|one| history[one.operation].key == one.key), "an operation on it");
+    }
+}
