@@ -105,6 +105,11 @@ pub fn replication(bytes: &[u8]) {
     farcall_replica::fuzz_requests(bytes);
 }
 
+/// Histories of clients of a store.
+pub fn history(bytes: &[u8]) {
+    farcall_swarm::history::fuzz_history(bytes);
+}
+
 /// Messages between members and rendezvous.
 pub fn rendezvous(bytes: &[u8]) {
     farcall::bootstrap::fuzz_rendezvous(bytes);

@@ -103,6 +103,7 @@ tests!(
     kv,
     kv_answers,
     kv_log,
+    history,
     replication,
     resp,
     verbs_handshake,

@@ -1,0 +1,4 @@
+//! `history` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::history(bytes));
