@@ -19,6 +19,8 @@ mod session;
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::store::Eviction;
+pub use command::policy_named;
 pub use front::{Front, Stopper};
 #[doc(hidden)]
 pub use fuzz::fuzz_resp;
@@ -39,13 +41,21 @@ pub struct Options {
     pub clients_max: usize,
     /// How long a client may have more replies than fit and read none of them; then it is sent away.
     pub unread_for_max: Duration,
+    /// Which objects make room when the memory is full.
+    pub eviction: Eviction,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { password: None, clients_max: 10_000, unread_for_max: UNREAD_FOR_MAX, is_for_all: false }
+        Self {
+            password: None,
+            clients_max: 10_000,
+            unread_for_max: UNREAD_FOR_MAX,
+            eviction: Eviction::Never,
+            is_for_all: false,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::collections::{Collection, CollectionKind, ELEMENTS_MAX, Kept};
 use super::entry::{Entry, Kind};
 use super::error::CollectionError;
+use super::eviction::EVICTED_PER_WRITE;
 use super::segments::Place;
 use super::writing::Old;
 use super::{Expiry, Object, ReadError, Store, WriteError};
@@ -178,8 +179,12 @@ impl Store {
         if !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
             self.sweep_within(super::SWEEP);
             self.expire(super::EXPIRED_BY_FULL);
-            if !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
-                return Err(CollectionError::Write(WriteError::OutOfMemory));
+            let mut evicted = 0;
+            while !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
+                if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
+                    return Err(CollectionError::Write(WriteError::OutOfMemory));
+                }
+                evicted += 1;
             }
         }
         self.log.keep_pace(more);

@@ -1,7 +1,7 @@
 //! What lies in the log: entries of one layout.
 //!
 //! ```text
-//! key bytes u32 │ body bytes u32 │ table u32 │ kind u8, dead u8, expires u8, 0 u8
+//! key bytes u32 │ body bytes u32 │ table u32 │ kind u8, dead u8, expires u8, uses u8
 //!   │ key │ version u64 │ body │ deadline u64, if it expires │ padding to 8
 //! ```
 //!
@@ -21,6 +21,7 @@ const HEADER_BYTES: usize = 16;
 const VERSION_BYTES: usize = 8;
 const DEAD_AT: usize = 13;
 const EXPIRES_AT: usize = 14;
+const USES_AT: usize = 15;
 const DEADLINE_BYTES: usize = 8;
 
 /// What an entry's body is.
@@ -154,6 +155,11 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// How it is used, as the store's policy of eviction says it.
+    pub fn uses(&self) -> u8 {
+        self.log[USES_AT]
+    }
+
     /// Whether it was marked by [`mark_dead`].
     #[inline]
     pub fn is_dead(&self) -> bool {
@@ -225,6 +231,12 @@ fn is_same(key: &[u8], other: &[u8]) -> bool {
 #[inline]
 pub fn mark_dead(log: &mut [u8]) {
     log[DEAD_AT] = 1;
+}
+
+/// Says how the entry at the start of `log` is used.
+#[inline]
+pub fn set_uses(log: &mut [u8], uses: u8) {
+    log[USES_AT] = uses;
 }
 
 /// Replaces all but the key of the entry at the start of `log` by what makes it neither longer nor shorter.

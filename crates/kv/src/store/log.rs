@@ -156,6 +156,11 @@ impl Log {
         self.segments.rewrite(place, key_bytes, version, body, deadline);
     }
 
+    /// Says how the entry at a place is used.
+    pub fn set_uses(&mut self, place: Place, uses: u8) {
+        self.segments.set_uses(place, uses);
+    }
+
     /// Removes an entry.
     pub fn remove(&mut self, hash: u64, place: Place) {
         self.index.remove(hash, place);

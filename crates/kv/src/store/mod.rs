@@ -15,6 +15,7 @@ mod collections;
 mod deadlines;
 mod entry;
 mod error;
+mod eviction;
 mod hashes;
 mod index;
 mod log;
@@ -33,6 +34,7 @@ pub(crate) use collecting::{Changed, Growth};
 pub(crate) use collections::{Collection, CollectionKind, Hash, Kept, List, Set, Sorted};
 pub(crate) use error::CollectionError;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
+pub use eviction::Eviction;
 pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
 pub use writing::cleaning_bytes_max;
@@ -40,6 +42,7 @@ pub use writing::cleaning_bytes_max;
 use self::collections::Collections;
 use self::deadlines::Deadlines;
 use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_until};
+use self::eviction::Uses;
 use self::hashes::{Hashes, secret_key};
 use self::log::Log;
 use self::scan::{Start, walk};
@@ -129,6 +132,7 @@ pub struct Store {
     last_version: u64,
     deadlines: Deadlines,
     collections: Collections,
+    uses: Uses,
     /// Milliseconds of the clock by which objects expire.
     now: u64,
     /// For the key of an object that is written, used again.
@@ -156,6 +160,7 @@ impl Store {
             last_version: 0,
             deadlines: Deadlines::default(),
             collections: Collections::default(),
+            uses: Uses::default(),
             now: 0,
             key: Vec::new(),
         })

@@ -8,7 +8,7 @@ use std::io;
 
 use farcall_driver::prefetch_lines;
 
-use super::entry::{Entry, NewEntry, mark_dead, rewrite};
+use super::entry::{Entry, NewEntry, mark_dead, rewrite, set_uses};
 use super::reserve::Reserve;
 
 /// Bytes in a segment. Entries do not cross its end, so it is large against an entry.
@@ -224,6 +224,11 @@ impl Segments {
         deadline: Option<u64>,
     ) {
         rewrite(&mut self.memory[at(place)..], key_bytes, version, body, deadline);
+    }
+
+    /// Says how the entry at a place is used.
+    pub fn set_uses(&mut self, place: Place, uses: u8) {
+        set_uses(&mut self.memory[at(place)..], uses);
     }
 
     /// The closed segment with the fewest live bytes; `None` when none has a dead byte.

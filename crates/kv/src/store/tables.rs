@@ -106,6 +106,11 @@ impl Tables {
         self.dropped.push(Dropped { number, from: 0 });
     }
 
+    /// Whether a table that is not dropped has this number in entries.
+    pub fn has(&self, number: u32) -> bool {
+        self.objects.binary_search_by_key(&number, |(number, _)| *number).is_ok()
+    }
+
     /// How many objects the table has that has this number in entries; 0 when it was dropped.
     pub fn objects(&self, number: u32) -> u64 {
         let place = self.objects.binary_search_by_key(&number, |(number, _)| *number);

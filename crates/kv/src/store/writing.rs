@@ -9,6 +9,7 @@ use super::collecting::collection_place;
 use super::entry::{
     ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, head_body,
 };
+use super::eviction::EVICTED_PER_WRITE;
 use super::log::NotAdded;
 use super::segments::Place;
 use super::{EXPIRED_BY_FULL, EXPIRED_BY_WRITE, SWEEP, SWEEP_BY_WRITE, Store, WriteError};
@@ -52,8 +53,12 @@ impl Store {
         if !self.log.admits(hash, new_bytes, old_bytes) {
             self.sweep_within(SWEEP);
             self.expire(EXPIRED_BY_FULL);
-            if !self.log.admits(hash, new_bytes, old_bytes) {
-                return Err(NotAdded::Full);
+            let mut evicted = 0;
+            while !self.log.admits(hash, new_bytes, old_bytes) {
+                if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
+                    return Err(NotAdded::Full);
+                }
+                evicted += 1;
             }
         }
         Ok((number, hash))

@@ -301,6 +301,10 @@ pub fn object(call: &mut Call<'_>) -> Done {
         "idletime" => {
             return Err(Refusal::of("ERR the time of the last access is not recorded"));
         }
+        _ if call.shard.store().use_count(name).is_some() => {
+            let uses = call.shard.store().use_count(name).unwrap_or(0);
+            call.reply.integer(i64::from(uses));
+        }
         _ => {
             return Err(Refusal::of(
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",

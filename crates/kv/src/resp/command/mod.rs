@@ -30,7 +30,8 @@ use farcall_driver::CounterFile;
 use self::call::{Call, Refusal};
 pub use self::long::Long;
 use self::pubsub::Subscriptions;
-use self::table::{Command, Lookup};
+pub use self::server::policy_named;
+use self::table::{Command, Effect, Lookup};
 pub use self::transaction::{Transaction, Watched};
 pub use self::waiting::Blocked;
 use self::waiting::Waiting;
@@ -40,6 +41,7 @@ use super::parse::Args;
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::{DATABASES, Options};
+use crate::store::Eviction;
 use crate::{Shard, TableId};
 
 farcall_driver::declare_counters! {
@@ -99,6 +101,7 @@ impl Engine {
     pub fn new(options: &Options, listeners: &[Listener], shard: &mut Shard) -> Self {
         let tables =
             core::array::from_fn(|database| shard.create_table(&table_name(database)).unwrap_or(TableId(0)));
+        shard.store_mut().set_eviction(options.eviction, u64::from(std::process::id()));
         let port = listeners
             .iter()
             .filter(|listener| listener.is_tcp())
@@ -207,8 +210,21 @@ impl Engine {
             self.refuse(&refusal, reply);
         }
         self.waiting.note(command, args);
+        self.count_uses(command, args, (session.database, shard));
         if replies != Replies::On || session.replies != Replies::On {
             session.silence(replies, reply, start);
+        }
+    }
+
+    /// What a command names is used by it, where that matters.
+    fn count_uses(&self, command: &Command, args: Args<'_>, (database, shard): (usize, &mut Shard)) {
+        if shard.store().eviction() == Eviction::Never || command.effect == Effect::None {
+            return;
+        }
+        for key in command.keys_of(args) {
+            if let Ok(name) = crate::Name::new(self.tables[database], key) {
+                shard.store_mut().count_use(name);
+            }
         }
     }
 

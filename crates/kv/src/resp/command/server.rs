@@ -7,6 +7,7 @@ use super::connection::REDIS_VERSION;
 use super::table::{COMMANDS, Command};
 use crate::resp::parse::BULK_BYTES_MAX;
 use crate::resp::{DATABASES, glob};
+use crate::store::Eviction;
 
 /// The subcommands of `COMMAND`.
 pub const COMMAND_SUBCOMMANDS: &[&str] = &["count", "docs", "info", "list"];
@@ -93,6 +94,19 @@ pub fn config(call: &mut Call<'_>) -> Done {
                 call.reply.bulk(value.as_bytes());
             }
         }
+        ("set", 4) if call.is(2, "maxmemory-policy") => {
+            let policy = core::str::from_utf8(call.args.at(3)).ok().and_then(policy_named);
+            let policy = policy.ok_or_else(|| {
+                let names = POLICIES.map(|(name, _)| name).join(", ");
+                Refusal::new(format!(
+                    "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must \
+                     be one of the following: {names}"
+                ))
+            })?;
+            let seed = call.engine.draw();
+            call.store().set_eviction(policy, seed);
+            call.reply.ok();
+        }
         ("set", 4..) => {
             let name = String::from_utf8_lossy(call.args.at(2)).into_owned();
             return Err(Refusal::new(format!(
@@ -106,6 +120,24 @@ pub fn config(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// Policies by Redis's names.
+const POLICIES: [(&str, Eviction); 5] = [
+    ("noeviction", Eviction::Never),
+    ("allkeys-lru", Eviction::LeastRecent),
+    ("allkeys-lfu", Eviction::LeastFrequent),
+    ("allkeys-random", Eviction::Random),
+    ("volatile-ttl", Eviction::FirstToExpire),
+];
+
+/// The policy of a name of Redis's, if we have it.
+pub fn policy_named(name: &str) -> Option<Eviction> {
+    POLICIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, policy)| *policy)
+}
+
+fn policy_name(policy: Eviction) -> &'static str {
+    POLICIES.iter().find(|(_, known)| *known == policy).map_or("", |(name, _)| name)
+}
+
 /// What is configured, in Redis's words.
 fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
     let memory = call.shard.store().statistics().memory_bytes;
@@ -114,7 +146,7 @@ fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
         ("databases", DATABASES.to_string()),
         ("maxclients", call.engine.clients_max.to_string()),
         ("maxmemory", memory.to_string()),
-        ("maxmemory-policy", "noeviction".to_owned()),
+        ("maxmemory-policy", policy_name(call.shard.store().eviction()).to_owned()),
         ("port", call.engine.port.to_string()),
         ("proto-max-bulk-len", BULK_BYTES_MAX.to_string()),
         ("save", String::new()),
@@ -190,7 +222,7 @@ fn memory(call: &mut Call<'_>) -> Lines {
         ("farcall_expiring_objects", call.shard.store().expiring().to_string()),
         ("used_memory_dataset", store.live_bytes.to_string()),
         ("maxmemory", store.memory_bytes.to_string()),
-        ("maxmemory_policy", "noeviction".to_owned()),
+        ("maxmemory_policy", policy_name(call.shard.store().eviction()).to_owned()),
     ])
 }
 
@@ -210,6 +242,7 @@ fn stats(call: &mut Call<'_>) -> Lines {
         ("total_connections_received", counters.connected.get().to_string()),
         ("total_commands_processed", counters.commands.get().to_string()),
         ("rejected_connections", counters.refused.get().to_string()),
+        ("evicted_keys", call.shard.store().evicted().to_string()),
         ("expired_keys", counters.expired.get().to_string()),
         ("total_error_replies", counters.errors.get().to_string()),
     ])
