@@ -44,8 +44,7 @@ fn a_daemon_counts_what_its_clients_got() {
 
 #[test]
 fn every_traced_run_has_its_own_calls_and_no_others() {
-    let arguments =
-        ["--ranks", "2", "--clients", "1", "--queue-depth", "1", "--seconds", "1", "--runs", "3"];
+    let arguments = ["--ranks", "2", "--clients", "1", "--queue-depth", "1", "--seconds", "1", "--runs", "3"];
     let found = records(&[&["benchkv"], &arguments[..], &["--trace", "--json", "-"]].concat());
     let traced: Vec<_> = found.iter().filter(|record| record.get("trace").is_some()).collect();
     assert_eq!(traced.len(), 3);
