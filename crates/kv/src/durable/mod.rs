@@ -29,7 +29,7 @@ pub use counters::LogCounters;
 pub use format::fuzz_log;
 pub use level::{Level, REPLICAS_MAX};
 pub use recovery::{LogError, Recovered};
-pub use saved::SavedLog;
+pub use saved::{SavedLog, SavedObjects};
 pub use statistics::{BUCKETS, Histogram, LogStatistics};
 
 use self::answers::Answers;

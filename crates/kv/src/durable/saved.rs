@@ -9,6 +9,9 @@ use super::recovery::{LogError, Recovered, read_only};
 use super::{Level, TableEntry};
 use crate::TableId;
 
+/// Objects by table and key, with their versions and values.
+pub type SavedObjects = BTreeMap<(TableId, Vec<u8>), (u64, Vec<u8>)>;
+
 /// The durable tables of a shard, as its log has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedLog {
@@ -20,14 +23,14 @@ pub struct SavedLog {
     pub recovered: Recovered,
     /// Tables and their levels.
     pub tables: Vec<(String, Level)>,
-    /// Objects by table and key, with their versions and values.
-    pub objects: BTreeMap<(TableId, Vec<u8>), (u64, Vec<u8>)>,
+    /// Its objects.
+    pub objects: SavedObjects,
 }
 
 impl SavedLog {
     /// Reads the log on a disk, which is not changed; `None` if nothing was ever written to it.
     pub fn read(disk: &mut dyn Disk) -> Result<Option<Self>, LogError> {
-        let mut objects = BTreeMap::new();
+        let mut objects = SavedObjects::new();
         let found = read_only(disk, |record| {
             replay(&mut objects, record);
             Ok(())
@@ -52,7 +55,7 @@ impl SavedLog {
 }
 
 /// Does what a store does that opens the log.
-fn replay(objects: &mut BTreeMap<(TableId, Vec<u8>), (u64, Vec<u8>)>, record: &Record<'_>) {
+fn replay(objects: &mut SavedObjects, record: &Record<'_>) {
     match *record {
         Record::Put { table, version, key, value } => {
             let object = objects.entry((TableId(table), key.to_vec())).or_default();
