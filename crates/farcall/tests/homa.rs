@@ -17,11 +17,13 @@ const OVERCOMMIT: usize = 8;
 
 const SETTINGS: &[&str] = &[
     "homa.rtt_bytes=16K",
+    "homa.window_bytes=16K",
     "homa.grant_bytes=4K",
     "homa.overcommit=8",
     "homa.link_gbps=100",
     "homa.resend_interval=200us",
     "basic.rtt_bytes=16K",
+    "basic.window_bytes=16K",
     "basic.resend_interval=200us",
 ];
 

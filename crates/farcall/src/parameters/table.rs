@@ -73,7 +73,8 @@ parameters! {
     }
     "The `basic` transport: unscheduled bytes first, grants for the rest."
     basic: BasicSettings {
-        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant: about link rate times round trip.";
+        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant, and the least that is granted ahead.";
+        window_bytes: usize = "16M", Domain::size(K, G), Endpoint, "Most bytes of one peer that are granted ahead of their arrival: as far as this, rate and round trip are measured and decide. No more than rtt_bytes measures nothing.";
         resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
@@ -81,7 +82,8 @@ parameters! {
     }
     "The `homa` transport: grants to the shortest messages first, by priorities."
     homa: HomaSettings {
-        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant, and granted ahead: about link rate times round trip.";
+        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant, and the least that is granted ahead.";
+        window_bytes: usize = "16M", Domain::size(K, G), Endpoint, "Most bytes of one peer that are granted ahead of their arrival: as far as this, rate and round trip are measured and decide. No more than rtt_bytes measures nothing.";
         grant_bytes: Option<usize> = "auto", Domain::size(K, 16 * M).or_auto(), Endpoint, "Least bytes in a grant, unless fewer are left; auto takes two packets or a quarter of rtt_bytes, whichever is more.";
         overcommit: u16 = "8", Domain::integer(1, 64, "messages"), Endpoint, "Most messages, each of another sender, that are granted bytes at a time.";
         priorities: Option<u8> = "auto", Domain::integer(1, 8, "priorities").or_auto(), Endpoint, "Priorities to use; auto takes all that the driver has.";

@@ -6,7 +6,7 @@
 
 mod config;
 
-use crate::calls::{Assembly, Calls, Cut, Policy, SlotRef};
+use crate::calls::{Assembly, Calls, Cut, Policy, SlotRef, Window};
 use crate::session::ConfigError;
 use crate::wire::Protocol;
 use farcall_base::{Entropy, Identity};
@@ -32,13 +32,30 @@ impl Policy for BasicPolicy {
     type Peer = ();
 
     /// Raises what the sender may send, so that a round trip of bytes stays in flight.
-    fn arrived(&mut self, _: SlotRef, (): &(), message: &mut Assembly, cut: &Cut) -> bool {
-        let wanted = message.received().saturating_add(cut.unscheduled_bytes).min(message.total());
-        if wanted <= message.granted() {
+    fn arrived(
+        &mut self,
+        slot: SlotRef,
+        (): &(),
+        message: &mut Assembly,
+        cut: &Cut,
+        window: &mut Window,
+    ) -> bool {
+        let granted = message.granted();
+        let ahead = GRANT_AHEAD_PIECES * cut.fragment_bytes;
+        let in_flight = window.share_bytes().saturating_sub(ahead).max(cut.unscheduled_bytes);
+        if message.received().saturating_add(in_flight).min(message.total()) <= granted {
             return false;
         }
-        message.grant(wanted.saturating_add(GRANT_AHEAD_PIECES * cut.fragment_bytes), 0);
-        true
+        let upto = |in_flight: u32| message.received().saturating_add(in_flight).saturating_add(ahead);
+        let (wanted, unpaced) = (upto(in_flight).min(message.total()), upto(cut.unscheduled_bytes));
+        let upto = if wanted <= unpaced {
+            wanted
+        } else {
+            let more = (wanted - granted).min(window.room_bytes());
+            if more == 0 { unpaced } else { unpaced.max(granted + window.take(slot, more)) }
+        };
+        message.grant(upto, 0);
+        upto > granted
     }
 }
 

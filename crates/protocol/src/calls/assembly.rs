@@ -4,8 +4,10 @@
 //! fit is not of this message, and two pieces are either the same one or do not overlap. Nor does a piece
 //! count that begins beyond what was permitted: so memory is written to only a round trip ahead of what came.
 
+use super::gaps::Gaps;
 use super::lots::Lots;
 use super::sending::Cut;
+use super::window::Window;
 
 /// What a piece did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +35,16 @@ pub struct Assembly {
     received_bytes: u32,
     /// What the sender may send as far as we know.
     granted: u32,
+    /// What of that the sender was told.
+    told: u32,
     /// The priority of what was granted last.
     priority: u8,
     tag: u16,
     fragment_bytes: u32,
     lots: Lots,
+    gaps: Gaps,
+    /// How much of what is on its way is in the sum of the session.
+    pub(super) counted: u32,
 }
 
 impl Assembly {
@@ -56,10 +63,13 @@ impl Assembly {
             pieces_missing: pieces,
             received_bytes: 0,
             granted: cut.unscheduled_bytes.min(total),
+            told: cut.unscheduled_bytes.min(total),
             priority: 0,
             tag,
             fragment_bytes: cut.fragment_bytes,
             lots: Lots::default(),
+            gaps: Gaps::default(),
+            counted: 0,
         })
     }
 
@@ -90,8 +100,16 @@ impl Assembly {
 
     /// Permits bytes up to `offset`, or to the end if that comes first, to come at `priority`.
     pub fn grant(&mut self, offset: u32, priority: u8) {
+        if priority > self.priority {
+            self.gaps.leave_below(self.granted.div_ceil(self.fragment_bytes));
+        }
         self.granted = self.granted.max(offset.min(self.total()));
         self.priority = priority;
+    }
+
+    /// The sender is told what it may send; what it was told before.
+    pub(super) fn tell(&mut self) -> u32 {
+        core::mem::replace(&mut self.told, self.granted)
     }
 
     /// The priority that goes with the grant.
@@ -138,7 +156,8 @@ impl Assembly {
     }
 
     /// The timer asks for what is missing.
-    pub(super) fn ask(&mut self) {
+    pub(super) fn ask(&mut self, window: &mut Window) {
+        window.silent(self.granted - self.received_bytes);
         let (permitted, present) = (self.granted.div_ceil(self.fragment_bytes), &self.present);
         self.lots.ask(permitted, |piece| has(present, piece));
     }
@@ -150,10 +169,29 @@ impl Assembly {
         self.lots.came(offset / self.fragment_bytes, last, |piece| has(present, piece))
     }
 
+    /// A new piece came, the one at `offset`, which was sent before if `repeated`. How many are found to be
+    /// lost by that. While the timer asks by lots, lots alone decide.
+    pub(super) fn find_lost(&mut self, offset: u32, repeated: bool) -> u32 {
+        if repeated || self.lots.are_asked() {
+            return 0;
+        }
+        let permitted = self.granted.div_ceil(self.fragment_bytes);
+        let present = &self.present;
+        self.gaps.came(offset / self.fragment_bytes, permitted, |piece| has(present, piece))
+    }
+
+    /// A question leaves about what was found to be lost, or none is to.
+    pub(super) fn asked(&mut self) {
+        self.gaps.asked();
+    }
+
     /// What is asked for of what was permitted and is not here, as offset and length, in order.
     pub(super) fn missing(&self) -> impl Iterator<Item = (u32, u32)> {
-        let pieces = self.lots.asked_to(self.granted.div_ceil(self.fragment_bytes));
-        let mut piece = 0;
+        let permitted = self.granted.div_ceil(self.fragment_bytes);
+        let (mut piece, pieces) = match self.gaps.wanted() {
+            Some(range) if !self.lots.are_asked() => range,
+            _ => (0, self.lots.asked_to(permitted)),
+        };
         core::iter::from_fn(move || {
             while piece < pieces && has(&self.present, piece) {
                 piece += 1;

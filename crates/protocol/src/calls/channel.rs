@@ -16,6 +16,7 @@ use super::ready::{Ready, Side, SlotRef, start_sending};
 use super::sending::Cut;
 use super::server::{ServerSlot, ServerState};
 use super::upkeep::Control;
+use super::window::Window;
 use farcall_base::Instant;
 
 /// What the packets of a session need; our own limits until both sides have agreed.
@@ -61,6 +62,8 @@ pub struct Channel<B, P: Policy> {
     pub(super) peer: P::Peer,
     pub(super) questions: Questions,
     pub(super) route: Route,
+    /// How much may be in flight towards this side.
+    pub(super) window: Window,
     pub(super) is_up: bool,
     /// Slots that wait for ticks, each once.
     pub(super) ticking: Vec<SlotRef>,
@@ -96,6 +99,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             peer: P::Peer::default(),
             questions: Questions::default(),
             route: Route::new(PeerAddress(0), WireSession::NONE, &offer),
+            window: Window::new(0, 0),
             is_up: false,
             ticking: Vec::new(),
             awake: false,
@@ -114,8 +118,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     /// Both sides agreed. Nothing is sent before [`Channel::launch_waiting`].
-    pub(super) fn up(&mut self, link: &Link, peer: P::Peer) {
-        self.peer = peer;
+    pub(super) fn up(&mut self, link: &Link, peer: P::Peer, window: Window) {
+        (self.peer, self.window) = (peer, window);
         self.route = Route::new(link.to, link.remote, &link.agreed);
         self.is_up = true;
     }
@@ -204,7 +208,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let was_launched = !matches!(self.callers[slot].state, CallerState::Waiting);
         if let Some(response) = self.callers[slot].finish() {
             self.held_bytes -= response.total() as usize;
-            policy.over(self.reference(slot as u16, Side::Caller), &response);
+            self.message_over(self.reference(slot as u16, Side::Caller), &response, policy);
         }
         if !was_launched {
             self.callers[slot].settle();
@@ -300,6 +304,22 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 _ => None,
             },
         }
+    }
+
+    /// A message that a slot received is complete, or is not waited for any more.
+    pub(super) fn message_over(&mut self, slot: SlotRef, message: &Assembly, policy: &mut P) {
+        self.window.ended(slot, message);
+        policy.over(slot, message);
+    }
+
+    /// The same to be changed, with the window of the session.
+    pub(super) fn arriving_mut(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &mut Window)> {
+        let place = usize::from(slot.slot);
+        let message = match slot.side {
+            Side::Caller => self.callers.get_mut(place)?.response_mut(),
+            Side::Server => self.servers.get_mut(place)?.request_mut(),
+        };
+        message.map(|message| (message, &mut self.window))
     }
 
     /// Plans to say what the message that a slot receives was granted.

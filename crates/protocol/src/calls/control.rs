@@ -35,7 +35,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
     /// Writes a control packet of the given kind, unless the call has moved on and does not need it any more.
     fn put_packet(
-        &self,
+        &mut self,
         one: Control,
         slot: SlotRef,
         key: CallKey,
@@ -46,13 +46,17 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let asking = flags.with_argument(policy.resend_priority());
         match one {
             Control::GRANT => {
-                let Some(message) = self.arriving(slot) else { return false };
+                let Some((message, window)) = self.arriving_mut(slot) else { return false };
                 counters.grants_sent += 1;
                 put_grant(head, flags.with_argument(message.priority()), remote, key, message.granted());
+                window.granted(slot, message.tell());
             }
             Control::RESEND => {
                 let misses = self.put_missing(slot, key, asking, head);
                 counters.resends_sent += u64::from(misses);
+                if let Some((message, _)) = self.arriving_mut(slot) {
+                    message.asked();
+                }
                 return misses;
             }
             Control::RESTART => {
@@ -83,7 +87,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let place = usize::from(slot.slot);
         match slot.side {
             Side::Caller => match &self.callers[place].state {
-                CallerState::Receiving(response) if response.is_withheld() => return false,
+                CallerState::Receiving(response) if response.missing().next().is_none() => return false,
                 CallerState::Receiving(response) => put_resend(head, flags, remote, key, response.missing()),
                 CallerState::Requesting => {
                     put_resend(head, flags, remote, key, [(0, self.route.cut.unscheduled_bytes)]);
@@ -91,7 +95,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 CallerState::Idle | CallerState::Waiting | CallerState::Done => return false,
             },
             Side::Server => match &self.servers[place].state {
-                ServerState::Receiving(request) if !request.is_withheld() => {
+                ServerState::Receiving(request) if request.missing().next().is_some() => {
                     put_resend(head, flags, remote, key, request.missing());
                 }
                 _ => return false,

@@ -42,6 +42,11 @@ impl Default for Lots {
 }
 
 impl Lots {
+    /// Whether a round lasts.
+    pub(super) fn are_asked(&self) -> bool {
+        self.round.is_some()
+    }
+
     /// Where the next question ends; `permitted` without a round.
     pub(super) fn asked_to(&self, permitted: u32) -> u32 {
         self.round.map_or(permitted, |round| round.asked_to)

@@ -27,6 +27,7 @@ mod channel;
 mod control;
 mod event;
 mod fuzz;
+mod gaps;
 mod inspect;
 mod lots;
 mod policy;
@@ -35,6 +36,7 @@ mod ready;
 mod receive;
 mod receive_as_caller;
 mod receive_as_server;
+mod receive_piece;
 mod receive_whole;
 mod sending;
 mod server;
@@ -43,6 +45,7 @@ pub(crate) mod tests;
 mod timers;
 mod transmit;
 mod upkeep;
+mod window;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -65,6 +68,7 @@ use ready::Ready;
 pub(crate) use ready::{Side, SlotRef};
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
+pub(crate) use window::Window;
 
 /// Room from the start for sessions that wait for ticks, so that an endpoint with a small number of peers
 /// allocates nothing at its first ticks.
@@ -242,6 +246,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             self.tick_at = now + self.resend_interval;
         }
         channel.room_bytes = self.budget.room(channel.held_bytes);
+        channel.window.at(now);
         let Self { ready, policy, counters, .. } = self;
         let delivery = channel.handle(&header, packet, ready, policy, counters);
         self.budget.follow(channel);
@@ -313,6 +318,9 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if now >= self.held_until {
             self.held_until = Instant::ZERO;
         }
+        if now >= self.ready.paced_at {
+            self.grant_paced(now);
+        }
         if now >= self.tick_at {
             self.tick(now);
         }
@@ -322,7 +330,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     pub fn next_deadline(&self) -> Option<Instant> {
         let tick = (self.tick_at != Instant::NEVER).then_some(self.tick_at);
         let held = (self.held_until != Instant::ZERO).then_some(self.held_until);
-        [tick, held, self.sessions.next_deadline()].into_iter().flatten().min()
+        let paced = (self.ready.paced_at != Instant::NEVER).then_some(self.ready.paced_at);
+        [tick, held, paced, self.sessions.next_deadline()].into_iter().flatten().min()
     }
 
     /// The next address that a session leads to, or does not any more.
@@ -372,9 +381,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     fn session_up(&mut self, id: SessionId) {
         let Some(link) = self.sessions.link(id).copied() else { return };
         let peer = self.policy.session_up(&link);
+        let bytes_max = self.sessions.config().window_bytes_max;
+        let window = Window::new(bytes_max, self.sessions.handshake_nanos(id));
         let place = self.channel_place(id);
         let channel = place.get_or_insert_with(|| Box::new(Channel::opening(id, link.agreed)));
-        channel.up(&link, peer);
+        channel.up(&link, peer, window);
         let (bytes, bytes_max) = (channel.longest_waiting(), link.agreed.message_bytes_max as usize);
         if bytes > bytes_max {
             return self.sessions.end_because(id, EndReason::WaitingCallTooLong { bytes, bytes_max });

@@ -14,6 +14,7 @@ use super::assembly::Assembly;
 use super::channel::Channel;
 use super::ready::{Ready, Side, SlotRef};
 use super::sending::{Cut, Sending};
+use super::window::Window;
 
 /// The priority of packets that keep others flowing; drivers with fewer levels use their highest.
 pub const PRIORITY_CONTROL: u8 = 7;
@@ -45,8 +46,16 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
         false
     }
 
-    /// A piece of a long message came and others are missing. True when a grant should be sent at once.
-    fn arrived(&mut self, slot: SlotRef, peer: &Self::Peer, message: &mut Assembly, cut: &Cut) -> bool;
+    /// A piece of a long message came and others are missing, or the pace of the session permits more. True
+    /// when a grant should be sent at once.
+    fn arrived(
+        &mut self,
+        slot: SlotRef,
+        peer: &Self::Peer,
+        message: &mut Assembly,
+        cut: &Cut,
+        window: &mut Window,
+    ) -> bool;
 
     /// A long message is complete, or was given up.
     fn over(&mut self, _slot: SlotRef, _message: &Assembly) {}
@@ -128,24 +137,30 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
 pub struct Incoming<'a, B, P: Policy> {
     pub(super) channels: &'a mut [Option<Box<Channel<B, P>>>],
     pub(super) ready: &'a mut Ready,
+    pub(super) now: Instant,
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Incoming<'_, B, P> {
-    /// The message that a slot receives, and its sender.
-    pub fn message(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &P::Peer)> {
+    /// The message that a slot receives, its sender, and the window of the session.
+    pub fn message(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &P::Peer, &mut Window)> {
         let channel = self.channels.get_mut(usize::from(slot.session))?.as_deref_mut()?;
         let message = match slot.side {
             Side::Caller => channel.callers.get_mut(usize::from(slot.slot))?.response_mut(),
             Side::Server => channel.servers.get_mut(usize::from(slot.slot))?.request_mut(),
         };
-        message.map(|message| (message, &channel.peer))
+        channel.window.at(self.now);
+        message.map(|message| (message, &channel.peer, &mut channel.window))
     }
 
-    /// Tells the sender of the message in a slot what it was granted.
-    pub fn queue_grant(&mut self, slot: SlotRef) {
+    /// Tells the sender of the message in a slot what it was granted, and has a message that waits for the
+    /// pace of its session looked at again.
+    pub fn queue_grant(&mut self, slot: SlotRef, granted: bool) {
         if let Some(channel) = self.channels.get_mut(usize::from(slot.session)).and_then(Option::as_deref_mut)
         {
-            channel.queue_grant(slot, self.ready);
+            if granted {
+                channel.queue_grant(slot, self.ready);
+            }
+            self.ready.note_pace(slot.session, &channel.window);
         }
     }
 }

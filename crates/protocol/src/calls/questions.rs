@@ -147,7 +147,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                     }
                     CallerState::Requesting => ready.add_control(slot, &mut caller.upkeep, Control::RESEND),
                     CallerState::Receiving(response) if !response.is_withheld() => {
-                        response.ask();
+                        response.ask(&mut self.window);
                         ready.add_control(slot, &mut caller.upkeep, Control::RESEND);
                     }
                     _ => return false,
@@ -157,7 +157,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 let server = &mut self.servers[place];
                 match &mut server.state {
                     ServerState::Receiving(request) if !request.is_withheld() => {
-                        request.ask();
+                        request.ask(&mut self.window);
                         ready.add_control(slot, &mut server.upkeep, Control::RESEND);
                     }
                     _ => return false,

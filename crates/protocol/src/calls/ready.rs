@@ -9,6 +9,8 @@ use std::collections::{BTreeSet, VecDeque};
 use super::policy::Policy;
 use super::sending::{Cut, Sending};
 use super::upkeep::{Control, Upkeep};
+use super::window::Window;
+use farcall_base::Instant;
 
 /// How many packets of one long message go out before the choice among them is made again.
 const BULK_TURN_PACKETS: u32 = 16;
@@ -37,7 +39,7 @@ pub struct SlotRef {
 type Waiting = (u32, u64, SlotRef);
 
 /// The queues, in the order in which they are served.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ready {
     control: VecDeque<SlotRef>,
     /// Sessions that have calls to acknowledge.
@@ -58,15 +60,50 @@ pub(super) struct Ready {
     ages: u64,
     /// Sessions of which slots wait for ticks. One that ended meanwhile may be among them.
     pub(super) awake: Vec<u16>,
+    /// Sessions of which messages wait for the pace of grants, in the same way.
+    pub(super) paced: Vec<u16>,
+    /// When the first of them is looked at; [`Instant::NEVER`] without any.
+    pub(super) paced_at: Instant,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Self {
+            control: VecDeque::new(),
+            acknowledging: VecDeque::new(),
+            informing: VecDeque::new(),
+            whole: core::array::from_fn(|_| VecDeque::new()),
+            whole_waiting: 0,
+            bulk: BTreeSet::new(),
+            bulk_by_age: BTreeSet::new(),
+            turn: None,
+            waiting: 0,
+            ages: 0,
+            awake: Vec::new(),
+            paced: Vec::new(),
+            paced_at: Instant::NEVER,
+        }
+    }
 }
 
 impl Ready {
-    /// Queues a slot because it has a control packet to send.
+    /// Queues a slot because it has control packets to send, if it has any.
     pub(super) fn add_control(&mut self, slot: SlotRef, upkeep: &mut Upkeep, control: Control) {
         upkeep.control.add(control);
-        if !upkeep.control_queued {
+        if !upkeep.control_queued && !control.is_empty() {
             upkeep.control_queued = true;
             self.queue_control(slot);
+        }
+    }
+
+    /// Has a session looked at again when messages of it that wait for the pace of grants may have some.
+    #[inline]
+    pub(super) fn note_pace(&mut self, session: u16, window: &Window) {
+        if let Some(until) = window.paced_until() {
+            self.paced_at = self.paced_at.min(until);
+            if !self.paced.contains(&session) {
+                self.paced.push(session);
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use super::assembly::Assembly;
 use super::channel::Channel;
 use super::event::{Counters, Delivery};
 use super::policy::Policy;
-use super::ready::{Ready, Side};
+use super::ready::{Ready, Side, SlotRef};
+use super::receive_piece::Arrival;
 use super::receive_whole::Whole;
 use super::upkeep::Control;
 
@@ -18,6 +19,14 @@ pub(super) struct Piece<'a> {
     pub(super) total: u32,
     pub(super) offset: u32,
     pub(super) payload: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// Its arrival, in a packet with `flags`.
+    pub(super) fn arrival(&self, slot: SlotRef, flags: Flags) -> Arrival {
+        let (bytes, repeated) = (self.payload.len() as u32, flags.has(Flags::RETRANSMISSION));
+        Arrival { slot, offset: self.offset, bytes, repeated }
+    }
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
@@ -100,7 +109,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             superseded.or(slot.forget())
         });
         if let Some(request) = request {
-            policy.over(reference, &request);
+            self.message_over(reference, &request, policy);
         }
     }
 }
@@ -137,6 +146,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             self.ready.add_control(reference, upkeep, Control::BUSY);
             return None;
         }
+        self.channel.window.began();
         self.channel.message_began(piece.total, self.flags.argument(), self.ready, self.policy);
         assembly
     }

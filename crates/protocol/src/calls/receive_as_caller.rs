@@ -60,19 +60,18 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         match response.add(piece.tag, piece.total, piece.offset, piece.payload) {
             Added::New => {
                 caller.upkeep.heard();
-                if self.policy.arrived(reference, &self.channel.peer, response, &self.channel.route.cut) {
-                    self.ready.add_control(reference, &mut caller.upkeep, Control::GRANT);
-                }
-                if response.asks_on(piece.offset) {
-                    self.ready.add_control(reference, &mut caller.upkeep, Control::RESEND);
-                }
+                let (peer, cut) = (&self.channel.peer, &self.channel.route.cut);
+                let arrival = piece.arrival(reference, self.flags);
+                let steps = response.follow(&arrival, peer, cut, &mut self.channel.window, self.policy);
+                self.ready.add_control(reference, &mut caller.upkeep, steps);
+                self.ready.note_pace(reference.session, &self.channel.window);
                 None
             }
             Added::Complete => {
                 let (session, call, status) = (self.channel.id, caller.call, response.tag());
                 let response = caller.finish()?;
                 self.channel.held_bytes -= response.total() as usize;
-                self.policy.over(reference, &response);
+                self.channel.message_over(reference, &response, self.policy);
                 let payload = Received::Assembled(response.into_bytes());
                 self.channel.release(self.key.slot(), self.ready);
                 Some(Delivery::Response { session, call, status, payload })

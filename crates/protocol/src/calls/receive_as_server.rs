@@ -51,7 +51,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         if key.sequence() > sequence && opens {
             if let Some(request) = self.release_server(key.slot(), |server| server.supersede(key.sequence()))
             {
-                policy.over(self.reference(key.slot(), Side::Server), &request);
+                self.message_over(self.reference(key.slot(), Side::Server), &request, policy);
             }
         } else if key.sequence() != sequence {
             counters.stale += 1;
@@ -148,17 +148,16 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         match request.add(piece.tag, piece.total, piece.offset, piece.payload) {
             Added::New => {
                 server.upkeep.heard();
-                if self.policy.arrived(reference, &self.channel.peer, request, &self.channel.route.cut) {
-                    self.ready.add_control(reference, &mut server.upkeep, Control::GRANT);
-                }
-                if request.asks_on(piece.offset) {
-                    self.ready.add_control(reference, &mut server.upkeep, Control::RESEND);
-                }
+                let (peer, cut) = (&self.channel.peer, &self.channel.route.cut);
+                let arrival = piece.arrival(reference, self.flags);
+                let steps = request.follow(&arrival, peer, cut, &mut self.channel.window, self.policy);
+                self.ready.add_control(reference, &mut server.upkeep, steps);
+                self.ready.note_pace(reference.session, &self.channel.window);
                 None
             }
             Added::Complete => {
                 let request = self.channel.change_server(self.key.slot(), ServerSlot::run)?;
-                self.policy.over(reference, &request);
+                self.channel.message_over(reference, &request, self.policy);
                 let payload = Received::Assembled(request.into_bytes());
                 let (session, request) = (self.channel.id, self.key);
                 Some(Delivery::Request { session, request, service: piece.tag, payload })

@@ -52,7 +52,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     fn tick_session(&mut self, index: u16, now: Instant) {
         let Some(channel) = self.channels[usize::from(index)].as_deref_mut() else { return };
-        let round_trip = u128::from(self.sessions.round_trip_nanos(channel.id));
+        let measured = self.sessions.round_trip_nanos(channel.id).max(channel.window.round_trip_nanos());
+        let round_trip = u128::from(measured);
         let base_ticks = 2 * round_trip / self.resend_interval.as_nanos().max(1) + 1;
         let base_ticks = base_ticks.min(u128::from(u8::MAX)) as u8;
         let heard_at = self.sessions.heard_at(channel.id);
@@ -113,6 +114,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
     /// Lets a tick pass in every slot that waits for it.
     fn tick(&mut self, mut pace: Pace, ready: &mut Ready, policy: &mut P, counters: &mut Counters) {
+        self.window.tick();
         self.tick_questions(pace.base_ticks, ready);
         let mut place = 0;
         while let Some(&slot) = self.ticking.get(place) {
@@ -186,7 +188,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 if server.upkeep.abandoned_after(pace.keep_ticks) {
                     counters.requests_abandoned += 1;
                     if let Some(request) = self.release_server(slot.slot, ServerSlot::expect_again) {
-                        policy.over(slot, &request);
+                        self.message_over(slot, &request, policy);
                     }
                     return false;
                 }

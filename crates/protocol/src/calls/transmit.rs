@@ -110,7 +110,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             return Some(Planned { to, priority, seal, payload: None, repeated: false });
         }
         if self.policy.is_schedule_due() {
-            let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
+            let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready, now };
             self.policy.schedule(&mut incoming);
         }
         if !self.ready.has_any() {
@@ -142,7 +142,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     #[inline(never)]
     fn plan_any(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
         let control = self
-            .plan_control(head)
+            .plan_control(now, head)
             .or_else(|| self.plan_acknowledge(head))
             .or_else(|| self.plan_cutoffs(head));
         if control.is_some() || !self.ready.has_messages() || self.holds_messages(now) {
@@ -168,9 +168,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         until.is_some()
     }
 
-    fn plan_control(&mut self, head: &mut Head) -> Option<Planned> {
+    fn plan_control(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
         while let Some(slot) = self.ready.pop_control() {
             let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };
+            channel.window.at(now);
             if channel.put_control(slot, head, &self.policy, &mut self.counters) {
                 if channel.upkeep(slot).is_some_and(|upkeep| upkeep.control_queued) {
                     self.ready.queue_control(slot);

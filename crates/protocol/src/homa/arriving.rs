@@ -30,10 +30,19 @@ struct Sender {
     /// The messages that wait for grants, the shortest first.
     waiting: BTreeSet<Rank>,
     outstanding_bytes: u64,
+    /// With no more than this it counts in the sum of all: it cannot send more in a round trip, and must not
+    /// be able to keep grants from others by what it begins and does not go on with.
+    counted_bytes_max: u64,
+}
+
+impl Sender {
+    fn counted_bytes(&self) -> u64 {
+        self.outstanding_bytes.min(self.counted_bytes_max)
+    }
 }
 
 /// The messages that arrive, over all sessions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ArrivingMessages {
     messages: BTreeMap<SlotRef, Arriving>,
     senders: BTreeMap<Identity, Sender>,
@@ -43,28 +52,24 @@ pub(super) struct ArrivingMessages {
     by_age: BTreeSet<(u64, SlotRef)>,
     /// The sum over all senders.
     outstanding_bytes: u64,
-    /// With no more than this a sender counts in the sum: it cannot send more in a round trip, and must not
-    /// be able to keep grants from others by what it begins and does not go on with.
-    sender_bytes_max: u64,
     ages: u64,
 }
 
 impl ArrivingMessages {
-    /// None yet; in the sum of outstanding bytes each sender will count with `sender_bytes_max` at most.
-    pub(super) fn new(sender_bytes_max: u32) -> Self {
-        Self {
-            messages: BTreeMap::new(),
-            senders: BTreeMap::new(),
-            heads: BTreeSet::new(),
-            by_age: BTreeSet::new(),
-            outstanding_bytes: 0,
-            sender_bytes_max: u64::from(sender_bytes_max),
-            ages: 0,
-        }
-    }
-
-    /// Writes down how a message stands, which may be a new one.
-    pub(super) fn update(&mut self, slot: SlotRef, sender: Identity, ungranted: u32, outstanding: u32) {
+    /// Writes down how a message stands, which may be a new one. Its sender counts with `counted_max` bytes at
+    /// most in the sum of all that is outstanding.
+    pub(super) fn update(
+        &mut self,
+        slot: SlotRef,
+        sender: Identity,
+        ungranted: u32,
+        outstanding: u32,
+        counted_max: u32,
+    ) {
+        let entry = self.senders.entry(sender).or_default();
+        self.outstanding_bytes -= entry.counted_bytes();
+        entry.counted_bytes_max = u64::from(counted_max);
+        self.outstanding_bytes += entry.counted_bytes();
         let before = self.messages.get(&slot).copied();
         let age = before.map_or_else(
             || {
@@ -128,10 +133,10 @@ impl ArrivingMessages {
     /// Draws the consequences of a message's change from `before` to `after` for its sender and its place.
     fn follow(&mut self, slot: SlotRef, before: &Arriving, after: &Arriving) {
         let sender = self.senders.entry(after.sender).or_default();
-        self.outstanding_bytes -= sender.outstanding_bytes.min(self.sender_bytes_max);
+        self.outstanding_bytes -= sender.counted_bytes();
         sender.outstanding_bytes += u64::from(after.outstanding);
         sender.outstanding_bytes -= u64::from(before.outstanding);
-        self.outstanding_bytes += sender.outstanding_bytes.min(self.sender_bytes_max);
+        self.outstanding_bytes += sender.counted_bytes();
         let head_before = sender.waiting.first().copied();
         if before.ungranted != after.ungranted {
             sender.waiting.remove(&(before.ungranted, before.age, slot));
@@ -169,9 +174,9 @@ mod tests {
 
     #[test]
     fn every_sender_counts_with_its_shortest_message_only() {
-        let mut arriving = ArrivingMessages::new(1000);
+        let mut arriving = ArrivingMessages::default();
         for (at, from, bytes) in [(0, 7, 500), (1, 7, 100), (2, 8, 300), (3, 9, 400), (4, 8, 900)] {
-            arriving.update(slot(at, 0), sender(from), bytes, 0);
+            arriving.update(slot(at, 0), sender(from), bytes, 0, 1000);
         }
         let first: Vec<u16> = arriving.first(8).map(|slot| slot.session).collect();
         assert_eq!(first, [1, 2, 3]);
@@ -183,23 +188,23 @@ mod tests {
 
     #[test]
     fn senders_that_differ_in_one_bit_are_different_ones() {
-        let mut arriving = ArrivingMessages::new(1000);
+        let mut arriving = ArrivingMessages::default();
         let first = Identity { incarnation: 1 << 40, rank: 0, endpoint: 0 };
         let others = (0..64).map(|bit| Identity { incarnation: first.incarnation ^ 1 << bit, ..first });
         let ranks = (0..32).map(|bit| Identity { rank: 1 << bit, ..first });
         let endpoints = (0..32).map(|bit| Identity { endpoint: 1 << bit, ..first });
         let senders: Vec<_> = [first].into_iter().chain(others).chain(ranks).chain(endpoints).collect();
         for (at, from) in senders.iter().enumerate() {
-            arriving.update(slot(at as u16, 0), *from, 100, 0);
+            arriving.update(slot(at as u16, 0), *from, 100, 0, 1000);
         }
         assert_eq!(arriving.first(u16::MAX).count(), 129);
     }
 
     #[test]
     fn a_sender_counts_with_its_share_however_much_it_begins() {
-        let mut arriving = ArrivingMessages::new(1000);
-        (0..50).for_each(|at| arriving.update(slot(1, at), sender(1), 10_000, 900));
-        arriving.update(slot(2, 0), sender(2), 10_000, 300);
+        let mut arriving = ArrivingMessages::default();
+        (0..50).for_each(|at| arriving.update(slot(1, at), sender(1), 10_000, 900, 1000));
+        arriving.update(slot(2, 0), sender(2), 10_000, 300, 1000);
         assert_eq!(arriving.outstanding_bytes(), 1300);
         arriving.remove_session(1);
         assert_eq!(arriving.outstanding_bytes(), 300);
@@ -207,9 +212,9 @@ mod tests {
 
     #[test]
     fn what_is_removed_leaves_nothing_behind() {
-        let mut arriving = ArrivingMessages::new(1000);
+        let mut arriving = ArrivingMessages::default();
         for at in 0..100 {
-            arriving.update(slot(at % 10, at), sender(u32::from(at % 7)), u32::from(at % 5) * 100, 50);
+            arriving.update(slot(at % 10, at), sender(u32::from(at % 7)), u32::from(at % 5) * 100, 50, 1000);
         }
         arriving.remove_session(3);
         (0..100).for_each(|at| arriving.remove(slot(at % 10, at)));

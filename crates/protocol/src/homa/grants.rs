@@ -11,24 +11,33 @@ impl HomaPolicy {
         self.grant_to_oldest(incoming);
     }
 
-    /// Grants to a message as much as it may have; how many bytes.
+    /// Grants to a message as much as it may have, and as `room` says of the most that may be outstanding;
+    /// how many bytes.
     fn grant<B: AsRef<[u8]>>(
         &mut self,
         slot: SlotRef,
         scheduled_priority: u8,
-        room: u64,
+        room: impl FnOnce(u64) -> u64,
         incoming: &mut Incoming<'_, B, Self>,
     ) -> u32 {
-        let Some((message, peer)) = incoming.message(slot) else {
+        let Some((message, peer, window)) = incoming.message(slot) else {
             debug_assert!(false, "{slot:?} is ranked and receives nothing");
             self.arriving.remove(slot);
             return 0;
         };
         let (outstanding, ungranted) =
             (message.granted() - message.received(), message.total() - message.granted());
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let more = self.rules.window_bytes().saturating_sub(outstanding).min(ungranted).min(room);
+        let window_bytes = self.rules.window_bytes(window.bytes());
+        let room_bytes = u64::from(self.rules.overcommit) * u64::from(window_bytes);
+        let room = u32::try_from(room(room_bytes)).unwrap_or(u32::MAX);
+        let more = window_bytes.saturating_sub(outstanding).min(ungranted).min(room);
         if more < self.rules.grant_bytes.min(ungranted) {
+            return 0;
+        }
+        let unpaced = self.rules.window_bytes(0).saturating_sub(outstanding).min(more);
+        let more = if more <= unpaced { more } else { window.take(slot, more).max(unpaced) };
+        if more == 0 {
+            incoming.queue_grant(slot, false);
             return 0;
         }
         let missing = message.total() - message.received();
@@ -37,8 +46,8 @@ impl HomaPolicy {
         let as_short = if is_tail { self.cutoffs.priority(missing) } else { 0 };
         message.grant(message.granted() + more, scheduled_priority.max(as_short));
         let sender = peer.identity;
-        self.arriving.update(slot, sender, ungranted - more, outstanding + more);
-        incoming.queue_grant(slot);
+        self.arriving.update(slot, sender, ungranted - more, outstanding + more, window_bytes);
+        incoming.queue_grant(slot, true);
         more
     }
 
@@ -50,7 +59,8 @@ impl HomaPolicy {
         let mut place_is_free = false;
         for (rank, &slot) in active.iter().enumerate() {
             let priority = self.scheduled_priority(rank, active.len());
-            let room = self.outstanding_bytes_max().saturating_sub(self.arriving.outstanding_bytes());
+            let outstanding = self.arriving.outstanding_bytes();
+            let room = |most: u64| most.saturating_sub(outstanding);
             let granted = self.grant(slot, priority, room, incoming);
             self.grants_to_oldest.served(granted, false);
             place_is_free |= granted > 0 && !self.arriving.waits(slot);
@@ -67,7 +77,7 @@ impl HomaPolicy {
             && let Some(slot) = self.arriving.oldest()
         {
             let priority = self.scheduled_priorities() - 1;
-            let granted = self.grant(slot, priority, u64::from(bytes), incoming);
+            let granted = self.grant(slot, priority, |_| u64::from(bytes), incoming);
             self.grants_to_oldest.served(granted, true);
         }
     }
@@ -83,10 +93,5 @@ impl HomaPolicy {
     fn scheduled_priority(&self, rank: usize, count: usize) -> u8 {
         let levels = count.min(usize::from(self.scheduled_priorities()));
         (levels - 1).saturating_sub(rank) as u8
-    }
-
-    /// The most bytes that may be outstanding when a grant is given.
-    fn outstanding_bytes_max(&self) -> u64 {
-        u64::from(self.rules.overcommit) * u64::from(self.rules.window_bytes())
     }
 }

@@ -1,7 +1,7 @@
 //! The rules at work: which message is granted how much, which priority packets have, and in which order and
 //! how fast they leave.
 
-use crate::calls::{Assembly, Cut, Incoming, Policy, SlotRef};
+use crate::calls::{Assembly, Cut, Incoming, Policy, SlotRef, Window};
 use crate::session::Link;
 use crate::wire::{CUTOFFS_VERSION_MAX, Cutoffs, Protocol};
 use farcall_base::{Identity, Instant};
@@ -72,7 +72,7 @@ impl HomaPolicy {
         let top = rules.priorities - 1;
         let given = rules.cutoffs.as_deref().and_then(|lengths| Cutoffs::new(1, top, lengths));
         Self {
-            arriving: ArrivingMessages::new(rules.window_bytes()),
+            arriving: ArrivingMessages::default(),
             active: Vec::with_capacity(usize::from(rules.overcommit)),
             schedule_due: false,
             grants_to_oldest: Share::new(rules.fifo_permille),
@@ -153,10 +153,18 @@ impl Policy for HomaPolicy {
         version != current && peer.told != (current, self.ticks)
     }
 
-    fn arrived(&mut self, slot: SlotRef, peer: &HomaPeer, message: &mut Assembly, _cut: &Cut) -> bool {
+    fn arrived(
+        &mut self,
+        slot: SlotRef,
+        peer: &HomaPeer,
+        message: &mut Assembly,
+        _cut: &Cut,
+        window: &mut Window,
+    ) -> bool {
         let ungranted = message.total() - message.granted();
         let outstanding = message.granted() - message.received();
-        self.arriving.update(slot, peer.identity, ungranted, outstanding);
+        let counted = self.rules.window_bytes(window.bytes());
+        self.arriving.update(slot, peer.identity, ungranted, outstanding, counted);
         self.schedule_due = true;
         false
     }

@@ -51,9 +51,10 @@ impl Default for HomaRules {
 }
 
 impl HomaRules {
-    /// How far grants to one message go ahead of its arrival.
-    pub(super) fn window_bytes(&self) -> u32 {
-        self.rtt_bytes.saturating_add(self.grant_bytes)
+    /// How far grants to one message go ahead of its arrival, where the path was `measured` to carry so many
+    /// bytes in a round trip.
+    pub(super) fn window_bytes(&self, measured: u32) -> u32 {
+        self.rtt_bytes.max(measured).saturating_add(self.grant_bytes)
     }
 
     pub(super) fn check(&self) -> Result<(), RulesError> {

@@ -44,6 +44,9 @@ pub struct SessionConfig {
     /// The most bytes of all sessions together. Half of them are for whichever session asks first, and each
     /// session has an equal share of the other half.
     pub bytes_max: usize,
+    /// How far the measured window of a session may grow, in bytes: the most of a peer's messages that may be in
+    /// flight. It is never less than the unscheduled bytes.
+    pub window_bytes_max: u32,
     /// How long a result waits for its acknowledgement, or a part of a request for the rest, without a word
     /// about it from the peer.
     pub keep_time: Duration,
@@ -70,6 +73,7 @@ impl Default for SessionConfig {
             peer_timeout: Duration::from_secs(1),
             session_bytes_max: 64 << 20,
             bytes_max: 1 << 30,
+            window_bytes_max: 16 << 20,
             keep_time: Duration::from_secs(10),
             numbers: SessionNumbers::ALL,
         }

@@ -268,7 +268,7 @@ impl Sessions {
             return self.refuse(link.to, link.remote, RefuseReason::Full);
         };
         let local = self.draw_number(index);
-        self.slots[usize::from(index)].offered(local, link, life, host, PINGS);
+        self.slots[usize::from(index)].offered(local, link, life, (host, PINGS), now);
         self.hosts.opens(host);
         self.half_open_ages.push_back((index, local));
         self.by_remote.insert((link.remote.0, index));

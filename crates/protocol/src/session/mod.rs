@@ -387,6 +387,11 @@ impl Sessions {
         self.slot(id).map_or(0, |slot| slot.round_trip_nanos)
     }
 
+    /// How long the session's handshake took, in nanoseconds: a round trip at least. 0 before it is up.
+    pub fn handshake_nanos(&self, id: SessionId) -> u64 {
+        self.slot(id).map_or(0, |slot| slot.handshake_nanos)
+    }
+
     /// When anything was last heard in a session; at the beginning of time in one that is over.
     pub fn heard_at(&self, id: SessionId) -> Instant {
         self.slot(id).map_or(Instant::ZERO, |slot| slot.heard_at)

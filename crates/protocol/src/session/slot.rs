@@ -88,6 +88,8 @@ pub(super) struct Slot {
     /// What the last ping said; 0 when it was answered.
     pub(super) ping_number: u64,
     pub(super) round_trip_nanos: u64,
+    /// How long the handshake took, with all that was repeated in it.
+    pub(super) handshake_nanos: u64,
     /// What is known of the peer's life beyond what it sends.
     pub(super) life: Life,
     /// Repeats the confirmation of a session that we opened until anything is heard in it.
@@ -128,6 +130,7 @@ impl Slot {
             unanswered_pings: 0,
             ping_number: 0,
             round_trip_nanos: 0,
+            handshake_nanos: 0,
             life: Life::UNKNOWN,
             confirming: None,
             path: None,
@@ -153,9 +156,16 @@ impl Slot {
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, life: Life, host: Host, parts_left: u8) {
+    pub(super) fn offered(
+        &mut self,
+        local: WireSession,
+        link: Link,
+        life: Life,
+        (host, parts_left): (Host, u8),
+        now: Instant,
+    ) {
         debug_assert_eq!(self.state, State::Vacant);
-        self.local = local;
+        (self.local, self.heard_at) = (local, now);
         (self.link, self.life) = (link, life);
         self.offered_by = Some(host);
         self.state = State::HalfOpen { parts_left };
@@ -164,16 +174,20 @@ impl Slot {
     /// Opening → Up. The acceptor does not know it until a packet of the session reaches it.
     pub(super) fn accepted(&mut self, link: Link, life: Life, confirming: Handshake, now: Instant) {
         debug_assert!(matches!(self.state, State::Opening(_)));
+        let since = match &self.state {
+            State::Opening(opening) => opening.handshake.since,
+            _ => now,
+        };
         (self.link, self.life) = (link, life);
         self.confirming = Some(confirming);
-        self.up(now);
+        self.up(since, now);
     }
 
     /// HalfOpen → Up.
     pub(super) fn confirmed(&mut self, now: Instant) {
         debug_assert!(matches!(self.state, State::HalfOpen { .. }));
         self.agreement.confirm();
-        self.up(now);
+        self.up(self.heard_at, now);
     }
 
     /// Vacant, to be numbered with these.
@@ -195,7 +209,8 @@ impl Slot {
         }
     }
 
-    fn up(&mut self, now: Instant) {
+    fn up(&mut self, since: Instant, now: Instant) {
+        self.handshake_nanos = now.since(since).as_nanos() as u64;
         self.heard_at = now;
         self.state = State::Up;
     }

@@ -32,6 +32,8 @@ pub struct PacketConfig {
     /// How much of a message is sent before its receiver grants more, in bytes: what is in flight in a round
     /// trip.
     pub unscheduled_bytes: u32,
+    /// How far the window of a session may grow, in bytes: the most of a peer's messages that may be in flight.
+    pub window_bytes_max: u32,
     /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless
     /// the driver's fabric checks packets itself.
     pub checksum: Option<bool>,
@@ -65,7 +67,7 @@ impl Default for PacketConfig {
         let basic = BasicConfig::default();
         let SessionConfig { offer, sessions_max, half_open_max, cookies_from, ranks, .. } = basic.session;
         let SessionConfig { sessions_per_host, half_open_per_host, .. } = basic.session;
-        let SessionConfig { session_bytes_max, bytes_max, keep_time, .. } = basic.session;
+        let SessionConfig { session_bytes_max, bytes_max, keep_time, window_bytes_max, .. } = basic.session;
         Self {
             message_bytes_max: offer.message_bytes_max,
             calls_max: offer.calls_max,
@@ -76,6 +78,7 @@ impl Default for PacketConfig {
             cookies_from,
             ranks,
             unscheduled_bytes: offer.unscheduled_bytes,
+            window_bytes_max,
             checksum: None,
             peer_timeout: PEER_TIMEOUT_DEFAULT,
             resend_interval: basic.resend_interval,
@@ -113,6 +116,7 @@ impl PacketConfig {
             peer_timeout: self.peer_timeout,
             session_bytes_max,
             bytes_max: self.bytes_max.max(2 * session_bytes_max),
+            window_bytes_max: self.window_bytes_max,
             keep_time: self.keep_time,
             numbers: self.numbers,
         }

@@ -57,6 +57,18 @@ fn a_long_response_gets_through_a_port_with_room_for_few_packets<P: Tested>() {
     through_a_narrow_port::<P>(1, 30, 400_000);
 }
 
+/// With other messages on their way a round says little of the path.
+fn many_long_requests_get_through_a_port_with_room_for_few_packets<P: Tested>() {
+    const REQUESTS: u32 = 24;
+    let mut world = World::<P>::pair(31);
+    let (session, _) = world.connected(0, 1);
+    world.narrow = Some(NarrowPort { nanos_per_packet: 2_000, packets_max: 4, free_at: 0 });
+    (0..REQUESTS).for_each(|number| world.call(0, session, number, ECHO, &request(number, 60_000, 30)));
+    world.run_until(300 * BasicConfig::default().resend_interval, |world| {
+        world.nodes[0].completed.len() == REQUESTS as usize
+    });
+}
+
 fn a_lost_request_is_sent_again<P: Tested>() {
     let world = call_through::<P>(0, Opcode::Whole, 3, 30, 30);
     assert_eq!(world.nodes[0].calls.counters().retransmissions, 3);
@@ -269,6 +281,7 @@ for_every_protocol!(
     a_lost_request_is_sent_again,
     a_long_request_gets_through_a_port_with_room_for_few_packets,
     a_long_response_gets_through_a_port_with_room_for_few_packets,
+    many_long_requests_get_through_a_port_with_room_for_few_packets,
     a_question_that_brings_the_request_is_answered_while_that_runs,
     a_question_that_brings_a_request_which_is_answered_at_once_gets_the_answer_alone,
     a_lost_response_is_sent_again_and_the_request_does_not_run_again,

@@ -1,0 +1,94 @@
+//! Long messages over links of 1 Gb/s whose round trips take milliseconds, and which lose packets: the window
+//! follows the path, losses cost throughput and not minutes, and flows that meet at a port share it. All of it
+//! in simulated time, with default settings.
+
+mod common;
+
+use std::time::Duration;
+
+use common::load::{Load, Report, Run};
+use farcall::TransportKind;
+
+const MESSAGE_BYTES: usize = 1 << 20;
+
+/// The payload that a link of 1 Gb/s can carry at most, in bytes a second.
+const LINK_BYTES_PER_SECOND: f64 = 125e6;
+
+const UNTIL: Duration = Duration::from_millis(500);
+
+/// Each of `senders` keeps eight long requests to host 0 on their way, over a round trip of so many
+/// milliseconds, with packets of `mtu_bytes` of which so many of 1000 are lost.
+fn to_one(
+    transport: TransportKind,
+    senders: usize,
+    round_trip_ms: u64,
+    lost: u16,
+    mtu_bytes: usize,
+) -> Report {
+    let load = Load { in_flight: 8, ..Load::endless(MESSAGE_BYTES) };
+    let loads = [None].into_iter().chain((0..senders).map(|_| Some(load.clone()))).collect();
+    let (propagation, mtu, drop) = (
+        format!("link.propagation_ns={}", round_trip_ms * 1_000_000 / 4),
+        format!("nic.mtu_bytes={mtu_bytes}"),
+        format!("fault.drop_permille={lost}"),
+    );
+    let fabric = vec!["link.gbps=1", "switch.port_buffer_bytes=1000000", propagation.as_str(), mtu.as_str()];
+    Run { transport, settings: vec![drop.as_str()], fabric, loads, until: UNTIL }.run()
+}
+
+/// What part of the link one sender fills with messages that arrived in full.
+fn filled(transport: TransportKind, round_trip_ms: u64, lost: u16, mtu_bytes: usize) -> f64 {
+    let report = to_one(transport, 1, round_trip_ms, lost, mtu_bytes);
+    assert!(report.outcomes().all(|outcome| outcome.is_ok()));
+    let part = (report.total() * MESSAGE_BYTES) as f64 / UNTIL.as_secs_f64() / LINK_BYTES_PER_SECOND;
+    println!(
+        "{transport} round trip {round_trip_ms} ms, {lost} of 1000 lost, MTU {mtu_bytes}: {part:.2} of the link"
+    );
+    part
+}
+
+/// Of the lossless link `least`, of one that loses 1 and 5 of 100 packets the parts that follow it.
+fn assert_fills(transport: TransportKind, round_trip_ms: u64, least: [f64; 3]) {
+    let cells = [(0, 1460, least[0]), (0, 8960, least[0]), (10, 1460, least[1]), (50, 1460, least[2])];
+    for (lost, mtu_bytes, least) in cells {
+        let part = filled(transport, round_trip_ms, lost, mtu_bytes);
+        assert!(part >= least, "{part:.2} of the link, which should be {least}");
+    }
+}
+
+#[test]
+fn basic_fills_a_link_of_two_milliseconds() {
+    assert_fills(TransportKind::BASIC_SIM, 2, [0.5, 0.3, 0.2]);
+}
+
+#[test]
+fn basic_fills_a_link_of_ten_milliseconds() {
+    assert_fills(TransportKind::BASIC_SIM, 10, [0.35, 0.3, 0.05]);
+}
+
+#[test]
+fn homa_fills_a_link_of_two_milliseconds() {
+    assert_fills(TransportKind::HOMA_SIM, 2, [0.7, 0.5, 0.3]);
+}
+
+#[test]
+fn homa_fills_a_link_of_ten_milliseconds() {
+    assert_fills(TransportKind::HOMA_SIM, 10, [0.3, 0.2, 0.1]);
+}
+
+/// Jain's index: 1 where all have the same, 1 / count where one has everything.
+fn index_of_fairness(parts: &[f64]) -> f64 {
+    let (sum, squares) = (parts.iter().sum::<f64>(), parts.iter().map(|part| part * part).sum::<f64>());
+    sum * sum / (parts.len() as f64 * squares)
+}
+
+#[test]
+fn senders_that_meet_at_a_port_share_it() {
+    for transport in [TransportKind::BASIC_SIM, TransportKind::HOMA_SIM] {
+        let report = to_one(transport, 2, 2, 0, 1460);
+        let parts: Vec<f64> = (1..=2).map(|host| report.count(host) as f64).collect();
+        let index = index_of_fairness(&parts);
+        println!("{transport}: {parts:?}, index {index:.3}");
+        assert!(index >= 0.8, "{transport}: {parts:?}");
+    }
+}

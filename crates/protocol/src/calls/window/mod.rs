@@ -1,0 +1,179 @@
+//! How much may be in flight towards this side in one session: as much as its path carries in a round trip.
+//!
+//! A receiver permits what its peer sends, so it can also measure what became of it. A *round* begins when a
+//! grant leaves and ends with the first piece that only this grant permitted. Its time is a round trip; what
+//! came meanwhile, by its time, is the rate at which the path delivers. The window is [`GAIN`] times the
+//! highest rate of late rounds times the shortest round trip of late (Cardwell et al., "BBR: congestion-based
+//! congestion control", ACM Queue 2016). While the window is what limits, it doubles with each round; where
+//! the path does, it stays at twice what the path holds. Lost pieces lower the window only when they are too
+//! many for chance.
+//!
+//! A window is never less than what a message may send unasked, and grants beyond that are paced, so that a
+//! sender does not give a whole window to the path at once.
+
+mod losses;
+mod pace;
+mod rounds;
+
+use farcall_base::Instant;
+
+use super::assembly::Assembly;
+use super::ready::SlotRef;
+use losses::Losses;
+use pace::Pace;
+use rounds::Rounds;
+
+/// The window holds this many times what the path holds: another flow's queue may make the round trip longer
+/// than the shortest one by as much, and the rate can double in a round.
+const GAIN: u64 = 2;
+
+/// Ticks without any piece after which what is on its way is lost; the first can come right after one.
+const QUIET_TICKS: u8 = 2;
+
+/// The window of one session, as its receiver keeps it.
+#[derive(Debug)]
+pub struct Window {
+    bytes_max: u32,
+    /// What was last known of the time; no later than the packet that is being handled.
+    now: Instant,
+    rounds: Rounds,
+    losses: Losses,
+    pace: Pace,
+    /// What was permitted of them and is not here.
+    outstanding: u64,
+    /// Long messages that arrive.
+    messages: u32,
+    /// Ticks since the last piece came.
+    quiet_ticks: u8,
+    /// Messages that wait for the pace.
+    paced: Vec<SlotRef>,
+}
+
+impl Window {
+    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known.
+    pub(super) fn new(bytes_max: u32, round_trip_nanos: u64) -> Self {
+        Self {
+            bytes_max,
+            now: Instant::ZERO,
+            rounds: Rounds::new(round_trip_nanos),
+            losses: Losses::default(),
+            pace: Pace::default(),
+            outstanding: 0,
+            messages: 0,
+            quiet_ticks: 0,
+            paced: Vec::new(),
+        }
+    }
+
+    /// How much may be in flight in the session, in bytes; 0 before anything is known.
+    pub fn bytes(&self) -> u32 {
+        let held = self.rounds.bytes_held().saturating_mul(GAIN);
+        let window = u32::try_from(held).unwrap_or(u32::MAX).min(self.bytes_max);
+        window.min(self.losses.bytes_max())
+    }
+
+    /// The part of it that is due to each of the messages that arrive.
+    pub fn share_bytes(&self) -> u32 {
+        self.bytes() / self.messages.max(1)
+    }
+
+    /// How much of it is not in use.
+    pub fn room_bytes(&self) -> u32 {
+        u32::try_from(u64::from(self.bytes()).saturating_sub(self.outstanding)).unwrap_or(u32::MAX)
+    }
+
+    /// Brings the sum of what is on its way up to date with one message.
+    pub(super) fn count(&mut self, message: &mut Assembly) {
+        let now = message.granted() - message.received();
+        self.outstanding = self.outstanding - u64::from(message.counted) + u64::from(now);
+        message.counted = now;
+    }
+
+    /// The shortest round trip; 0 before a round in which nothing was lost.
+    pub(super) fn round_trip_nanos(&self) -> u64 {
+        self.rounds.clean_nanos()
+    }
+
+    /// A message is asked for because nothing of it comes, of which so many bytes are on their way.
+    pub(super) fn silent(&mut self, in_flight: u32) {
+        self.rounds.spoil();
+        let window = self.bytes();
+        if window > 0 && in_flight > window / 2 && self.quiet_ticks >= QUIET_TICKS {
+            self.losses.collapse();
+        }
+    }
+
+    /// A tick passes.
+    pub(super) fn tick(&mut self) {
+        self.quiet_ticks = self.quiet_ticks.saturating_add(1);
+    }
+
+    /// The time is `now`.
+    #[inline]
+    pub(super) fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// A long message begins to arrive.
+    pub(super) fn began(&mut self) {
+        self.messages += 1;
+    }
+
+    /// A long message is complete, or is not waited for any more.
+    pub(super) fn ended(&mut self, slot: SlotRef, message: &Assembly) {
+        self.outstanding -= u64::from(message.counted);
+        self.messages -= 1;
+        self.rounds.drop_of(slot);
+        self.paced.retain(|paced| *paced != slot);
+    }
+
+    /// A grant leaves that permits what lies behind `told`, all that was permitted before.
+    pub(super) fn granted(&mut self, slot: SlotRef, told: u32) {
+        self.rounds.begin(slot, told, self.now);
+    }
+
+    /// A new piece came. Whether it was sent before says `repeated`.
+    pub(super) fn came(&mut self, slot: SlotRef, offset: u32, bytes: u32, repeated: bool) {
+        self.quiet_ticks = 0;
+        self.losses.came(repeated);
+        self.rounds.came(bytes);
+        if repeated {
+            self.rounds.spoil();
+        }
+        if self.rounds.is_ended_by(slot, offset, repeated, self.now) {
+            self.pace.follow(self.rounds.rate(), self.rounds.is_growing());
+            let window = u32::try_from(self.rounds.bytes_held().saturating_mul(GAIN)).unwrap_or(u32::MAX);
+            self.losses.judge(window);
+        }
+    }
+
+    /// Pieces did not come that were sent before some that did.
+    pub(super) fn spoil(&mut self) {
+        self.rounds.spoil();
+    }
+
+    /// Whether no more is lost than by chance.
+    pub(super) fn loses_by_chance(&self) -> bool {
+        self.losses.are_by_chance()
+    }
+
+    /// How many of `wanted` bytes may be granted now. The message in `slot` waits for the others until
+    /// [`Window::paced_until`].
+    pub fn take(&mut self, slot: SlotRef, wanted: u32) -> u32 {
+        let taken = self.pace.take(wanted, self.now);
+        if taken < wanted && !self.paced.contains(&slot) {
+            self.paced.push(slot);
+        }
+        taken
+    }
+
+    /// Until when messages wait for the pace.
+    pub(super) fn paced_until(&self) -> Option<Instant> {
+        (!self.paced.is_empty()).then(|| self.pace.ready_at())
+    }
+
+    /// The messages that waited for the pace.
+    pub(super) fn take_paced(&mut self) -> Vec<SlotRef> {
+        core::mem::take(&mut self.paced)
+    }
+}
