@@ -167,7 +167,7 @@ fn combine<'s>(sets: &[Option<&'s Set>], how: How, union: &'s mut Set, mut visit
             members.all(|member| !sets.iter().all(|set| has(set, member)) || visit(member));
         }
         How::Difference => {
-            let mut members = first.into_iter().flat_map(|set| set.iter());
+            let mut members = first.iter().flat_map(|set| set.iter());
             members.all(|member| others.iter().any(|set| has(set, member)) || visit(member));
         }
     }

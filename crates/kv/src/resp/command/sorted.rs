@@ -47,7 +47,8 @@ fn add_options(call: &Call<'_>) -> Result<(AddOptions, usize), Refusal> {
     if only_new && only_known {
         return Err(Refusal::of("ERR XX and NX options at the same time are not compatible"));
     }
-    if only_greater && only_new || only_less && only_new || only_greater && only_less {
+    let excluding = [only_new, only_greater, only_less];
+    if excluding.into_iter().filter(|option| *option).count() > 1 {
         return Err(Refusal::of("ERR GT, LT, and/or NX options at the same time are not compatible"));
     }
     if options.adds_up && rest > 2 {
@@ -348,16 +349,19 @@ fn remove_range(call: &mut Call<'_>, by: By) -> Done {
     Ok(())
 }
 
+/// Members with their scores.
+pub type Ranked = Vec<(Box<[u8]>, f64)>;
+
 /// Takes so many members from a rank on, or, backwards, below the last rank but `from`.
 pub fn take(
     call: &mut Call<'_>,
     name: Name<'_>,
     (from, count): (usize, usize),
     backwards: bool,
-) -> Result<Vec<(Box<[u8]>, f64)>, Refusal> {
+) -> Result<Ranked, Refusal> {
     let taken = call.store().change_collection(name, Growth::NONE, |sorted: &mut Sorted| {
         let owned = |(member, score): (&[u8], f64)| (Box::from(member), score);
-        let taken: Vec<(Box<[u8]>, f64)> = if backwards {
+        let taken: Ranked = if backwards {
             sorted.back_from(sorted.len().saturating_sub(from)).take(count).map(owned).collect()
         } else {
             sorted.from(from).take(count).map(owned).collect()

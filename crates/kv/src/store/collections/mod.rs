@@ -365,7 +365,7 @@ pub struct Collections {
     places: Vec<Option<Box<Collection>>>,
     free: Vec<u32>,
     /// Those that are gone and not freed yet.
-    gone: Vec<Box<Collection>>,
+    gone: Vec<Collection>,
     bytes: usize,
 }
 
@@ -413,7 +413,7 @@ impl Collections {
             self.bytes -= collection.bytes();
             return;
         }
-        self.gone.push(collection);
+        self.gone.push(*collection);
     }
 
     /// Frees some elements of what is gone; says whether there are more.
