@@ -23,6 +23,9 @@ struct Parts {
     state: Weak<State>,
 }
 
+/// A group, which one operation at a time borrows.
+pub type SharedGroup = Rc<Borrowing<RefCell<RustGroup<'static>>>>;
+
 impl Group {
     pub fn new(state: Rc<State>, number: u16, own: u32, ranks: Vec<u32>) -> PyResult<Self> {
         if number >= GROUP_IDS {
@@ -37,7 +40,7 @@ impl Group {
     }
 
     /// The endpoint and the group, unless they are closed.
-    pub fn parts(&self) -> PyResult<(Rc<State>, Rc<Borrowing<RefCell<RustGroup<'static>>>>)> {
+    pub fn parts(&self) -> PyResult<(Rc<State>, SharedGroup)> {
         let Parts { group, state } = self.0.get()?;
         Ok((open(state)?, group.open()?))
     }

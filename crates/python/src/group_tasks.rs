@@ -3,30 +3,29 @@
 //! A task holds no object of Python, so an operation works on a copy, and the package copies the result to
 //! the array that the program gave. Operations of a group run one after another, as the package orders them.
 
-use core::cell::RefCell;
 use core::future::Future;
-use std::rc::Rc;
 
 use farcall_collective::{CollectiveError, Group as RustGroup, Part};
 use pyo3::BoundObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::borrowing::Borrowing;
 use crate::buffer::{Readable, Room};
 use crate::errors::raised;
-use crate::group::{Combine, Group, Number, check_parts, exclusive, is_member, reduction};
+use crate::group::{Combine, Group, Number, SharedGroup, check_parts, exclusive, is_member, reduction};
 use crate::tasks::Output;
-
-type Shared = Rc<Borrowing<RefCell<RustGroup<'static>>>>;
 
 /// The operations of a group, each with a future of Python that gets its outcome.
 #[pyclass(frozen, module = "farcall._native")]
 pub struct GroupTasks(Py<Group>);
 
 /// Runs an operation, which borrows the group as long as it takes.
+#[expect(
+    clippy::await_holding_refcell_ref,
+    reason = "`exclusive` refuses a second operation, and does not panic"
+)]
 async fn operate<T, R>(
-    group: Shared,
+    group: SharedGroup,
     operation: impl AsyncFnOnce(&mut RustGroup<'static>) -> Result<T, CollectiveError>,
     show: impl FnOnce(Python<'_>, T) -> PyResult<R> + 'static,
 ) -> Output
@@ -60,7 +59,7 @@ impl GroupTasks {
     fn spawn<F: Future<Output = Output> + 'static>(
         &self,
         future: Py<PyAny>,
-        task: impl FnOnce(Shared) -> F,
+        task: impl FnOnce(SharedGroup) -> F,
     ) -> PyResult<()> {
         let (state, group) = self.0.get().parts()?;
         state.tasks.spawn(task(group), future);

@@ -160,9 +160,9 @@ fn a_registry_without_a_loopback_interface_does_not_pretend_to_serve() {
 /// Commands that go on until they are ended, with a number that no other process is given.
 fn endless() -> [(&'static str, String); 6] {
     [
-        ("1900000001", format!("perf echo --transport ring+shm --sizes 100 --count 1900000001")),
-        ("1900000002", format!("perf echo --transport tcp --sizes 100 --count 1900000002")),
-        ("1900000003", format!("msgrate --messages 1900000003")),
+        ("1900000001", "perf echo --transport ring+shm --sizes 100 --count 1900000001".to_owned()),
+        ("1900000002", "perf echo --transport tcp --sizes 100 --count 1900000002".to_owned()),
+        ("1900000003", "msgrate --messages 1900000003".to_owned()),
         ("registry", "registry --listen 127.0.0.1:0".to_owned()),
         ("serve", format!("kv serve --memory 16M --at {}", place(13))),
         ("export", "export --listen 127.0.0.1:0".to_owned()),

@@ -76,7 +76,7 @@ fn ranks_that_share_nodes_are_packed_or_spread() {
             let run = run_of(&folder);
             assert_eq!(run["ranks"].as_array().map(Vec::len), Some(2 * NODES), "{run}");
             let figures = figures.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
-            let processes = figures.filter_map(|figure: Value| figure["processes"].as_array().cloned());
+            let mut processes = figures.filter_map(|figure: Value| figure["processes"].as_array().cloned());
             let processes = processes.next_back().expect("a figure of processes");
             let hosts: Vec<&str> = processes.iter().filter_map(|one| one["host"].as_str()).collect();
             assert_eq!(hosts, expected, "{place}");

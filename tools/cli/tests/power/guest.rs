@@ -44,6 +44,7 @@ pub fn run(seed: u64, first: u64, data: &str, ledger: &str) {
 }
 
 /// Starts the store, which ends with the machine.
+#[expect(clippy::zombie_processes, reason = "the machine ends with it")]
 fn serve(data: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
     let table = format!("{TABLE}:flushed");
