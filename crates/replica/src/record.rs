@@ -12,8 +12,8 @@ use crate::message::LogId;
 /// What the first line of a record says.
 const TITLE: &str = "farcall-kv-shard 1";
 
-/// The number of a replica is the epoch that its primary has claimed and, in these lowest bits, the how many-th
-/// replica of that primary it is: with ten failures a second they last for thirteen years.
+/// The number of a replica is the epoch that its primary has claimed and, in these lowest bits, the how
+/// many-th replica of that primary it is: with ten failures a second they last for thirteen years.
 const REPLICAS_BITS: u32 = 32;
 
 /// A replica, by its number and the address of its backup.

@@ -1,6 +1,6 @@
 //! Power cuts of a whole machine: a virtual one, with a kernel, a file system and a disk that has a cache. It
-//! loses its power at a random write under load of `kv serve` with a flushed table, is started again, and what
-//! is there is held against a ledger outside.
+//! loses its power at a random write under load of `kv serve` with a flushed table, is started again, and
+//! what is there is held against a ledger outside.
 //!
 //! `make test-power` runs it; it takes half a minute and more for each cut.
 

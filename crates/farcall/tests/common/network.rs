@@ -241,7 +241,7 @@ fn serve() {
     let endpoint = node.endpoint(&transport()).expect("an endpoint");
     endpoint.serve(ASKED_FOR, |request, reply| {
         let asked = *request.payload().first_chunk().expect("four bytes");
-        reply.send(&vec![7; u32::from_le_bytes(asked) as usize]);
+        reply.send(vec![7; u32::from_le_bytes(asked) as usize]);
     });
     let _listener = endpoint.listen("orders").expect("a name");
     let commands = commands();

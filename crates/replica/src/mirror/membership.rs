@@ -204,8 +204,8 @@ impl State {
         None
     }
 
-    /// An attempt whose outcome is not known is made again as it was: it may have been done, and another one in
-    /// its place would hide that from the lease and from what backups are to retain.
+    /// An attempt whose outcome is not known is made again as it was: it may have been done, and another one
+    /// in its place would hide that from the lease and from what backups are to retain.
     fn propose(&mut self, now: Instant, replicas: Option<Vec<Place>>) -> RegistryJob {
         let agreement = &mut self.agreement;
         let fresh = || {

@@ -350,7 +350,7 @@ fn a_lease_counts_from_the_attempt_that_was_done_and_not_from_the_one_that_found
 }
 
 /// A primary one of whose replicas is lost, until the one that takes its place is whole and not recorded yet;
-/// gives its backup too. Meanwhile every other message is handed to a function, which says whether it arrives.
+/// gives its backup too.
 fn replacing(cluster: &mut Cluster) -> (Mirror, Box<dyn Disk>, String) {
     let (mirror, disk) = serving(cluster, 1, 2);
     let recorded = mirror.status().record.replicas;

@@ -1,4 +1,4 @@
-//! Leases: who may read, by clocks that are read before the registry is asked, and with answers that are lost.
+//! Leases: who may read, by clocks that are read before the registry is asked, with answers that are lost.
 
 use stateright::{Model, Property};
 

@@ -14,10 +14,8 @@ use farcall_kv::resp::Place as RespPlace;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
 use farcall_lab::units::{Size, SizeError};
 
-mod check;
 mod many;
 
-pub use check::KvCheck;
 pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvRestore, KvWatch};
 
 use super::{parse_seconds, whole_number};
@@ -87,6 +85,17 @@ pub enum KvCommand {
     Check(KvCheck),
     /// Moves a shard to a process that waits for it, while clients wait; the one that has it ends
     Move(KvMove),
+}
+
+/// `farcall kv check`.
+#[derive(Debug, Args)]
+pub struct KvCheck {
+    /// Histories: docs/protocol/history.md says what their lines are
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Writes one JSON object for each file to a file, or to standard output (instead of text) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
 }
 
 /// Where the store is.

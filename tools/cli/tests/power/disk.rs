@@ -130,8 +130,8 @@ impl PoweredDisk {
         });
     }
 
-    /// The power goes at the write after this number of them: that one and all before it are there or not, and
-    /// nothing is answered any more. Then it is said there.
+    /// The power goes at the write after this number of them: that one and all before it are there or not,
+    /// and nothing is answered any more. Then it is said there.
     pub fn cut_after(&self, writes: u64, seed: u64) -> Receiver<()> {
         let (told, cut) = channel();
         self.lock().cut = Some(Cut { writes_left: writes, random: Random::new(seed), told });

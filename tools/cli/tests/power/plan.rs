@@ -76,8 +76,8 @@ impl Ledger {
         Self { seed, state: Found::new(), next: 1 }
     }
 
-    /// Rounds up to this one were answered, and the power was cut in the next one. What is there now must fit;
-    /// it says what does not.
+    /// Rounds up to this one were answered, and the power was cut in the next one. What is there now must
+    /// fit; it says what does not.
     pub fn reopen(&mut self, answered: u64, found: Found) -> Option<String> {
         let mut sum = self.state.get(SUM).copied().unwrap_or(0);
         for number in self.next..=answered {

@@ -1,4 +1,4 @@
-//! Messages and answers of a history: lost, late, overtaken, and arriving when nobody waits for them any more.
+//! Messages and answers of a history: lost, late, overtaken, and arriving when nobody waits for them.
 
 use std::sync::atomic::Ordering;
 

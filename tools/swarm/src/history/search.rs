@@ -1,8 +1,8 @@
 //! The search for an order of the operations on one key.
 //!
-//! It is that of Wing and Gong ("Testing and verifying concurrent objects", JPDC 1993) with the memory of Lowe
-//! ("Testing for linearizability", 2017): what was done and what is there then were tried once, and are not
-//! tried again.
+//! It is that of Wing and Gong ("Testing and verifying concurrent objects", JPDC 1993) with the memory of
+//! Lowe ("Testing for linearizability", 2017): what was done and what is there then were tried once, and
+//! are not tried again.
 
 use std::collections::HashSet;
 

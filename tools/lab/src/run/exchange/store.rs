@@ -274,7 +274,7 @@ mod tests {
 
     /// The first keys that are asked for.
     fn keys(stream: Stream) -> Vec<[u8; KEY_BYTES]> {
-        let work = StoreWork { access: StoreAccess::Read, objects: 1_000_000, seed: 7 };
+        let work = StoreWork { access: StoreAccess::Read, objects: 1_000_000, seed: 7, is_flushed: false };
         let exchange = Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
