@@ -52,7 +52,7 @@ mod tests {
         );
         assert!(explained(&io::Error::from_raw_os_error(NO_MEMORY)).ends_with("(ulimit -v)"));
         assert_eq!(explained(&outer(2)), "no door: No such file or directory (os error 2)");
-        let said = io::Error::new(io::ErrorKind::Other, "no thread (ulimit -u)");
+        let said = io::Error::other("no thread (ulimit -u)");
         assert_eq!(explained(&said), "no thread (ulimit -u)");
     }
 }
