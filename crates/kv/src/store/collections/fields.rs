@@ -171,7 +171,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_are_those_of_a_map(steps in prop::collection::vec((0..40_u8, any::<Option<u16>>()), 0..300)) {
+        fn fields_are_those_of_a_map(
+            steps in prop::collection::vec((0..40_u8, any::<Option<u16>>()), 0..300),
+        ) {
             let mut fields = Fields::new(SipKey([1, 2]).prefix(0));
             let mut model = HashMap::new();
             for (key, value) in steps {
