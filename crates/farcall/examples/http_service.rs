@@ -1,9 +1,9 @@
 //! An HTTP service on axum whose handlers call a farcall service by name.
 //!
-//! `cargo run --example http_service`, then `curl http://127.0.0.1:8080/length -d 'some text'`. For the sake of
-//! the example the farcall server is in the same process. Failures of a call become statuses of HTTP: a request
-//! that certainly did not run can be repeated by anybody (503), one that may have run by those who know that
-//! it does no harm (504), and what the handler itself refuses is the client's business (422).
+//! `cargo run --example http_service`, then `curl http://127.0.0.1:8080/length -d 'some text'`. For the sake
+//! of the example the farcall server is in the same process. Failures of a call become statuses of HTTP: a
+//! request that certainly did not run can be repeated by anybody (503), one that may have run by those who
+//! know that it does no harm (504), and what the handler itself refuses is the client's business (422).
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A server of several threads under one name.
 //!
-//! Each thread has an endpoint of its own, so that none waits for another's handlers, and all of them are listed
-//! under the name. Clients spread their calls over them as over servers on different machines.
+//! Each thread has an endpoint of its own, so that none waits for another's handlers, and all of them are
+//! listed under the name. Clients spread their calls over them as over servers on different machines.
 
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -14,8 +14,8 @@ use crate::node::{EndpointError, Node};
 /// The most threads of one server.
 pub const SERVER_THREADS_MAX: usize = 256;
 
-/// A server on threads, until it is dropped or [leaves](ServerThreads::leave). When it is dropped, sessions end,
-/// and with them what has not been answered.
+/// A server on threads, until it is dropped or [leaves](ServerThreads::leave). When it is dropped, sessions
+/// end, and with them what has not been answered.
 #[must_use = "the server ends when this is dropped"]
 pub struct ServerThreads {
     ending: Arc<OnceLock<Ending>>,
@@ -54,8 +54,8 @@ pub enum ServeError {
 }
 
 impl Node {
-    /// Serves under `name` on so many threads, each with an endpoint over `transport` that `install` gives its
-    /// handlers. What handlers share must be safe to share.
+    /// Serves under `name` on so many threads, each with an endpoint over `transport` that `install` gives
+    /// its handlers. What handlers share must be safe to share.
     pub fn serve_on(
         &self,
         threads: usize,

@@ -1,6 +1,7 @@
 //! One server and ten thousand sessions over UDP: what they take, and what the quiet ones cost.
 //!
-//! All of them are of one client, which speaks the protocol by itself, over one socket. Its memory counts too.
+//! All of them are of one client, which speaks the protocol by itself, over one socket. Its memory counts
+//! too.
 
 mod common;
 

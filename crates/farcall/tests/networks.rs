@@ -1,5 +1,5 @@
-//! What networks do to sessions: loss, paths that carry less than they seem to, links that go down and come up
-//! again, addresses that change. Over real sockets, between network namespaces.
+//! What networks do to sessions: loss, paths that carry less than they seem to, links that go down and come
+//! up again, addresses that change. Over real sockets, between network namespaces.
 
 mod common;
 

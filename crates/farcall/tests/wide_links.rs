@@ -1,6 +1,6 @@
 //! Long messages over links of 1 Gb/s whose round trips take milliseconds, and which lose packets: the window
-//! follows the path, losses cost throughput and not minutes, and flows that meet at a port share it. All of it
-//! in simulated time, with default settings.
+//! follows the path, losses cost throughput and not minutes, and flows that meet at a port share it. All of
+//! it in simulated time, with default settings.
 
 mod common;
 

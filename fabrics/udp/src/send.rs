@@ -138,8 +138,8 @@ impl Transmitter {
             return false;
         }
         if first_packets > 1 && is_of_the_segmented(&error) {
-            // The kernel can cut in general, but not for this route or length; or a firewall has looked at the
-            // length before the cut. Each by itself from now on.
+            // The kernel can cut in general, but not for this route or length; or a firewall has looked at
+            // the length before the cut. Each by itself from now on.
             sockets.open.segmentation = false;
             return false;
         }
@@ -257,7 +257,6 @@ fn judge(result: libc::ssize_t) -> Offer {
 }
 
 /// A segmented message may be refused of which each packet is taken.
-#[cold]
 fn is_of_the_segmented(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::EPERM | libc::EMSGSIZE))
 }

@@ -56,7 +56,6 @@ impl Assembly {
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// Gives the grants that waited for their pace until now.
-    #[cold]
     pub(super) fn grant_paced(&mut self, now: Instant) {
         self.ready.paced_at = Instant::NEVER;
         for session in core::mem::take(&mut self.ready.paced) {

@@ -56,8 +56,8 @@ pub(super) struct ArrivingMessages {
 }
 
 impl ArrivingMessages {
-    /// Writes down how a message stands, which may be a new one. Its sender counts with `counted_max` bytes at
-    /// most in the sum of all that is outstanding.
+    /// Writes down how a message stands, which may be a new one. Its sender counts with `counted_max` bytes
+    /// at most in the sum of all that is outstanding.
     pub(super) fn update(
         &mut self,
         slot: SlotRef,

@@ -51,8 +51,8 @@ impl Default for HomaRules {
 }
 
 impl HomaRules {
-    /// How far grants to one message go ahead of its arrival, where the path was `measured` to carry so many
-    /// bytes in a round trip.
+    /// How far grants to one message go ahead of its arrival, where the path was `measured` to carry this
+    /// many bytes in a round trip.
     pub(super) fn window_bytes(&self, measured: u32) -> u32 {
         self.rtt_bytes.max(measured).saturating_add(self.grant_bytes)
     }

@@ -44,8 +44,8 @@ pub struct SessionConfig {
     /// The most bytes of all sessions together. Half of them are for whichever session asks first, and each
     /// session has an equal share of the other half.
     pub bytes_max: usize,
-    /// How far the measured window of a session may grow, in bytes: the most of a peer's messages that may be in
-    /// flight. It is never less than the unscheduled bytes.
+    /// How far the measured window of a session may grow, in bytes: the most of a peer's messages that may be
+    /// in flight. It is never less than the unscheduled bytes.
     pub window_bytes_max: u32,
     /// How long a result waits for its acknowledgement, or a part of a request for the rest, without a word
     /// about it from the peer.

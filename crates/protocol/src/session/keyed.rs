@@ -77,8 +77,8 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Whether a packet is sealed with the keys of its session, as all are but those without a session, and parts:
-/// they are of packets that are.
+/// Whether a packet is sealed with the keys of its session, as all are but those without a session, and
+/// parts: they are of packets that are.
 fn is_sealed(opcode: Opcode) -> bool {
     use Opcode::{Accept, Open, Part, Refuse, Reset, Retry};
     !matches!(opcode, Open | Accept | Refuse | Retry | Reset | Part)

@@ -1,7 +1,8 @@
 //! Packets that travel in parts, because their path does not carry them whole ([`super::path_mtu`]).
 //!
-//! A packet of which a part is lost is lost, and its message asks for it as always. Nobody is answered because
-//! of a part, and packets that are not whole yet take a bounded amount of memory, of all sessions together.
+//! A packet of which a part is lost is lost, and its message asks for it as always. Nobody is answered
+//! because of a part, and packets that are not whole yet take a bounded amount of memory, of all sessions
+//! together.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,8 @@ use farcall_base::Instant;
 use super::slot::State;
 use super::{Outgoing, PeerAddress, Sessions};
 
-/// The most packets that wait for parts; beyond, the oldest makes room. Parts of one packet follow each other,
-/// so that one or two wait for each peer that sends some.
+/// The most packets that wait for parts; beyond, the oldest makes room. Parts of one packet follow each
+/// other, so that one or two wait for each peer that sends some.
 const WAITING_MAX: usize = 64;
 
 /// A packet of which parts are missing.

@@ -32,8 +32,8 @@ const ROUND_MIN: Duration = Duration::from_millis(10);
 /// For how long what was found is not doubted, whatever has to be sent again.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// After which time a path that does not carry the full length is searched again although nothing is lost: its
-/// route may be another one by then.
+/// After which time a path that does not carry the full length is searched again although nothing is lost:
+/// its route may be another one by then.
 const SEARCH_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of a session's path.
@@ -77,9 +77,9 @@ impl Sessions {
         self.short_paths > 0
     }
 
-    /// Looks at a packet, made of two pieces, that goes out now. One that had to be `repeated` puts its path in
-    /// doubt; one that is too long for its path is to go out in parts, which are polled from now on: then the
-    /// answer is true.
+    /// Looks at a packet, made of two pieces, that goes out now. One that had to be `repeated` puts its path
+    /// in doubt; one that is too long for its path is to go out in parts, which are polled from now on: then
+    /// the answer is true.
     pub(crate) fn fit_to_path(
         &mut self,
         index: u16,

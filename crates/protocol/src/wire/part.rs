@@ -1,8 +1,8 @@
 //! Parts of a packet that is too long for the path.
 //!
-//! All parts but the last are equally long, so that the packet's length, the number of parts and the index say
-//! where a part belongs. A part has no checksum of its own: what they are put together to is checked like any
-//! packet.
+//! All parts but the last are equally long, so that the packet's length, the number of parts and the index
+//! say where a part belongs. A part has no checksum of its own: what they are put together to is checked like
+//! any packet.
 
 use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, u16_at, u32_at,

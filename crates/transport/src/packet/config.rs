@@ -32,7 +32,8 @@ pub struct PacketConfig {
     /// How much of a message is sent before its receiver grants more, in bytes: what is in flight in a round
     /// trip.
     pub unscheduled_bytes: u32,
-    /// How far the window of a session may grow, in bytes: the most of a peer's messages that may be in flight.
+    /// How far the window of a session may grow, in bytes: the most of a peer's messages that may be in
+    /// flight.
     pub window_bytes_max: u32,
     /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless
     /// the driver's fabric checks packets itself.

@@ -144,8 +144,8 @@ impl Way {
     }
 }
 
-/// Whether a session that ended for this reason lost its way, and may go on over another: its peer neither said
-/// so, nor broke the rules, nor was restarted.
+/// Whether a session that ended for this reason lost its way, and may go on over another: its peer neither
+/// said so, nor broke the rules, nor was restarted.
 pub fn is_break(reason: &DownReason) -> bool {
     matches!(reason, DownReason::Dead | DownReason::Fabric { .. } | DownReason::Unreachable)
 }

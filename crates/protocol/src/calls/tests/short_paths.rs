@@ -147,7 +147,8 @@ fn parts_of_strangers_and_impossible_ones_change_nothing<P: Tested>() {
     };
     let half = request.len().div_ceil(2);
     let total = request.len() as u32;
-    // More parts than there may be, an index beyond them, a length that does not fit, a packet that is too long.
+    // More parts than there may be, an index beyond them, a length that does not fit, a packet that is too
+    // long.
     for packet in [
         part(total, 129, 0, &request[..1]),
         part(total, 1, 0, &request),

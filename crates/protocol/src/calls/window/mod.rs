@@ -94,7 +94,7 @@ impl Window {
         self.rounds.clean_nanos()
     }
 
-    /// A message is asked for because nothing of it comes, of which so many bytes are on their way.
+    /// A message is asked for because nothing of it comes, of which this many bytes are on their way.
     pub(super) fn silent(&mut self, in_flight: u32) {
         self.rounds.spoil();
         let window = self.bytes();

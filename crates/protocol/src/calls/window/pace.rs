@@ -1,8 +1,8 @@
 //! The pace of grants.
 //!
-//! What comes frees as much of the window as it is, and so grants follow arrivals by themselves. A new message
-//! would be granted a whole window at once, and its sender would give that to the path as fast as its card
-//! can. So grants draw on a credit that grows with time, somewhat faster than the path delivers.
+//! What comes frees as much of the window as it is, and so grants follow arrivals by themselves. A new
+//! message would be granted a whole window at once, and its sender would give that to the path as fast as its
+//! card can. So grants draw on a credit that grows with time, somewhat faster than the path delivers.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ const GROWING_PERCENT: u64 = 200;
 /// nothing, and clocks need not be finer.
 const SAVED_FOR: Duration = Duration::from_millis(1);
 
-/// However slow the path is, so many bytes are granted at a time.
+/// However slow the path is, this many bytes are granted at a time.
 const TAKEN_BYTES_MIN: u32 = 8 << 10;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
