@@ -36,7 +36,7 @@ pub const STALLS: [&str; 14] = [
 const BACKLOG: &str = "backlog";
 
 /// Levels, which have a value and no rate: counters whose sentences say what is there *now*.
-pub const LEVELS: [&str; 16] = [
+pub const LEVELS: [&str; 17] = [
     BACKLOG,
     IN_FLIGHT,
     SESSIONS,
@@ -48,6 +48,7 @@ pub const LEVELS: [&str; 16] = [
     "mapped_bytes",
     "objects",
     "orphaned_bytes",
+    "path_bytes",
     "pinned_bytes",
     "replicas_wanted",
     "replicas_whole",

@@ -32,7 +32,7 @@ pub use instruments::{Asides, Instruments};
 pub use report::{ClientReport, ExchangeResult, ProcessFound, Rest};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
-pub(crate) use worker::{OVERHEAD_MAX, pass, report_on, settings_of};
+pub(crate) use worker::{OVERHEAD_MAX, pass, pass_with, report_on, settings_of};
 pub use worker::{WORKER_COMMAND, work};
 
 /// Answers requests.

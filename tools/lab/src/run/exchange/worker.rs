@@ -1,7 +1,7 @@
 //! The life of one server or client process.
 
 use core::time::Duration;
-use std::thread;
+use std::{slice, thread};
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
@@ -85,10 +85,22 @@ pub(crate) fn pass(
     within: Duration,
     shares_cores: bool,
 ) -> Result<(), String> {
+    pass_with(node, slice::from_ref(endpoint), barrier, within, shares_cores)
+}
+
+/// As [`pass`], for a process with several endpoints.
+pub(crate) fn pass_with(
+    node: &Node,
+    endpoints: &[Endpoint],
+    barrier: &str,
+    within: Duration,
+    shares_cores: bool,
+) -> Result<(), String> {
     thread::scope(|scope| {
         let waiting = beside::spawn_scoped(scope, || node.barrier(barrier, within))?;
         while !waiting.is_finished() {
-            if endpoint.poll(|_, _| {}) == 0 && shares_cores {
+            let done: usize = endpoints.iter().map(|endpoint| endpoint.poll(|_, _| {})).sum();
+            if done == 0 && shares_cores {
                 thread::yield_now();
             }
         }
