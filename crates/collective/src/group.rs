@@ -366,7 +366,10 @@ impl<'e> Group<'e> {
         self.failure.replace(Some(error));
         self.inbox.close();
         let others = (0..self.size()).filter(|&member| member != self.own);
-        let peers = others.filter_map(|member| self.endpoint.unconfirmed_session_with(self.rank_of(member)));
+        // A session that opens counts: what it is opened for leaves before the abort.
+        let opening = |member: u32| self.peers.borrow()[member as usize];
+        let session = |member: u32| self.endpoint.unconfirmed_session_with(self.rank_of(member));
+        let peers = others.filter_map(|member| session(member).or_else(|| opening(member)));
         let send = |peer| self.endpoint.send(peer, self.id.tag(Kind::Abort), &abort).within(ABORT_TIMEOUT);
         // A member that cannot be told is down, or told by the end of our session.
         peers.filter_map(|peer| send(peer).start().ok()).collect()

@@ -141,10 +141,6 @@ fn every_fast_way_of_rings_is_taken_on_the_simulated_fabric() {
         assert!(count(name) > 0, "{name}: {}", count(name));
     }
     assert!(count("received_in_place") > 0, "no message was received where it was deferred");
-    assert_eq!(
-        (count("messages_sent"), count("waited_for_room")),
-        (MESSAGES, 1),
-        "all but the first call left at once"
-    );
+    assert_eq!((count("messages_sent"), count("waited_for_room")), (MESSAGES, 0), "all calls left at once");
     assert!(count("unexpected") < MESSAGES / 4, "receives were posted before their messages were kept");
 }

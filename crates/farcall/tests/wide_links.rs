@@ -84,11 +84,12 @@ fn index_of_fairness(parts: &[f64]) -> f64 {
 
 #[test]
 fn senders_that_meet_at_a_port_share_it() {
-    for transport in [TransportKind::BASIC_SIM, TransportKind::HOMA_SIM] {
+    // homa prefers the message with the least left, whoever sends it: it owes nobody an equal share.
+    for (transport, least) in [(TransportKind::BASIC_SIM, 0.8), (TransportKind::HOMA_SIM, 0.6)] {
         let report = to_one(transport, 2, 2, 0, 1460);
         let parts: Vec<f64> = (1..=2).map(|host| report.count(host) as f64).collect();
         let index = index_of_fairness(&parts);
         println!("{transport}: {parts:?}, index {index:.3}");
-        assert!(index >= 0.8, "{transport}: {parts:?}");
+        assert!(index >= least, "{transport}: {parts:?}");
     }
 }

@@ -179,6 +179,11 @@ fn costs_of_peers(peers: &PeersSettings) -> PacketConfig {
     }
 }
 
+/// How far a measured window may grow; 0 where nothing is to be measured.
+fn measured_window(window_bytes: usize, rtt_bytes: usize) -> u32 {
+    if window_bytes > rtt_bytes { window_bytes as u32 } else { 0 }
+}
+
 /// The ranges of the parameters keep the conversions from failing.
 pub fn basic_config(settings: &Settings) -> PacketConfig {
     let basic = &settings.basic;
@@ -186,7 +191,7 @@ pub fn basic_config(settings: &Settings) -> PacketConfig {
         message_bytes_max: basic.message_bytes_max as u32,
         calls_max: basic.calls_max as u16,
         unscheduled_bytes: basic.rtt_bytes as u32,
-        window_bytes_max: basic.window_bytes as u32,
+        window_bytes_max: measured_window(basic.window_bytes, basic.rtt_bytes),
         checksum: basic.checksum,
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: basic.resend_interval,
@@ -202,7 +207,7 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
         message_bytes_max: homa.message_bytes_max as u32,
         calls_max: homa.calls_max as u16,
         unscheduled_bytes: homa.rtt_bytes as u32,
-        window_bytes_max: homa.window_bytes as u32,
+        window_bytes_max: measured_window(homa.window_bytes, homa.rtt_bytes),
         checksum: homa.checksum,
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: homa.resend_interval,

@@ -26,6 +26,13 @@ const LENGTHS: [u32; 10] = [8_952, 4_052, 1_472, 1_452, 1_412, 1_372, 1_232, 1_0
 /// How often each length is tried. In the first round it is the full one alone, and mostly that ends it.
 const ROUNDS: u8 = 6;
 
+/// Long packets that have to be sent again before a path is in doubt: a few are lost for other reasons.
+const DOUBTFUL: u8 = 8;
+
+/// How many of the shortest probes may be lost. If more are, packets of any length are: the path is crowded,
+/// and says nothing of its length. To send in parts would crowd it more.
+const SHORTEST_LOST_MAX: u8 = 1;
+
 /// The least time for the answers of a round.
 const ROUND_MIN: Duration = Duration::from_millis(10);
 
@@ -46,6 +53,8 @@ pub(super) struct PathMtu {
     /// From then on a path with a limit is searched without a loss.
     again_at: Instant,
     search: Option<Search>,
+    /// Long packets that had to be sent again since the last search, as far as it matters.
+    doubts: u8,
 }
 
 /// A search that goes on.
@@ -58,11 +67,14 @@ struct Search {
     over_at: Instant,
     /// The longest probe that arrived; 0 when none did.
     arrived: u32,
+    /// The length of the shortest probes, and how many of them have not arrived.
+    shortest: u32,
+    shortest_lost: u8,
 }
 
 impl PathMtu {
     pub(super) const UNKNOWN: Self =
-        Self { limit: None, trusted_until: Instant::ZERO, again_at: Instant::ZERO, search: None };
+        Self { limit: None, trusted_until: Instant::ZERO, again_at: Instant::ZERO, search: None, doubts: 0 };
 
     /// The path is another one now: what was found holds until the next doubt.
     pub(super) fn leads_elsewhere(&mut self) {
@@ -88,9 +100,11 @@ impl Sessions {
         now: Instant,
     ) -> bool {
         let bytes = packet[0].len() + packet[1].len();
-        let PathMtu { limit, again_at, .. } = self.slots[usize::from(index)].path_mtu;
+        let path = &mut self.slots[usize::from(index)].path_mtu;
+        path.doubts = path.doubts.saturating_add(u8::from(repeated && bytes > MTU_BYTES_MIN as usize));
+        let PathMtu { limit, again_at, doubts, .. } = *path;
         let is_too_long = limit.is_some_and(|limit| bytes > limit as usize);
-        if (repeated && bytes > MTU_BYTES_MIN as usize) || (is_too_long && now >= again_at) {
+        if doubts >= DOUBTFUL || (is_too_long && now >= again_at) {
             self.search_path(index, now);
         }
         is_too_long && limit.is_some_and(|limit| self.send_in_parts(index, packet, limit))
@@ -110,7 +124,14 @@ impl Sessions {
         // Who forges an answer must know the session's own number; this one keeps searches apart.
         self.counters.path_searches += 1;
         let number = self.counters.path_searches;
-        slot.path_mtu.search = Some(Search { number, rounds_left: ROUNDS, over_at: now, arrived: 0 });
+        slot.path_mtu.search = Some(Search {
+            number,
+            rounds_left: ROUNDS,
+            over_at: now,
+            arrived: 0,
+            shortest: 0,
+            shortest_lost: 0,
+        });
         self.searching.push(index);
         self.next_round(index, now);
     }
@@ -139,6 +160,10 @@ impl Sessions {
         let slot = &mut self.slots[usize::from(index)];
         let (to, round_trip) = (slot.link.to, Duration::from_nanos(slot.round_trip_nanos));
         let Some(search) = &mut slot.path_mtu.search else { return };
+        if search.shortest_lost > SHORTEST_LOST_MAX {
+            let limit = slot.path_mtu.limit;
+            return self.conclude(index, limit, now);
+        }
         if search.rounds_left == 0 {
             // Where nothing arrives at all there is nothing to conclude.
             let limit = if search.arrived > 0 { Some(search.arrived) } else { slot.path_mtu.limit };
@@ -150,6 +175,9 @@ impl Sessions {
         self.search_at = self.search_at.min(search.over_at);
         let number = search.number;
         let shorter = LENGTHS.into_iter().filter(|&bytes| !is_first && can_take_parts(full, bytes));
+        if let Some(shortest) = shorter.clone().last() {
+            (search.shortest, search.shortest_lost) = (shortest, search.shortest_lost + 1);
+        }
         for bytes in core::iter::once(full).chain(shorter) {
             self.counters.path_probes += 1;
             self.push_outgoing(to, Outgoing::Probe { index, number, bytes });
@@ -164,14 +192,22 @@ impl Sessions {
             return;
         }
         search.arrived = search.arrived.max(bytes);
+        if bytes == search.shortest {
+            search.shortest_lost = search.shortest_lost.saturating_sub(1);
+        }
         if bytes == full {
             self.conclude(index, None, now);
         }
     }
 
     fn conclude(&mut self, index: u16, limit: Option<u32>, now: Instant) {
-        let found =
-            PathMtu { limit, trusted_until: now + TRUSTED, again_at: now + SEARCH_AGAIN, search: None };
+        let found = PathMtu {
+            limit,
+            trusted_until: now + TRUSTED,
+            again_at: now + SEARCH_AGAIN,
+            search: None,
+            doubts: 0,
+        };
         let before = core::mem::replace(&mut self.slots[usize::from(index)].path_mtu, found).limit;
         self.short_paths -= usize::from(before.is_some());
         self.short_paths += usize::from(limit.is_some());

@@ -121,7 +121,7 @@ fn a_backup_that_is_started_again_has_its_replicas_and_refuses_what_it_refused()
     drop(backup);
     let second = folder.open();
     let in_use = Backup::open(Box::new(FolderShelf::new(Some(&folder.0)).expect("a folder")));
-    assert!(matches!(in_use, Err(ShelfError::Disk(OpenError::InUse { .. }))));
+    assert!(matches!(in_use, Err(ShelfError::Shared { .. })));
     drop(second);
     std::fs::write(folder.0.join("0000000000000007-1.epoch"), b"torn").expect("the test's own");
     let damaged = Backup::open(Box::new(FolderShelf::new(Some(&folder.0)).expect("a folder")));

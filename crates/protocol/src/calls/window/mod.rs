@@ -50,7 +50,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known.
+    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known. With `bytes_max` of
+    /// 0 nothing is measured, and no piece is asked for before its time.
     pub(super) fn new(bytes_max: u32, round_trip_nanos: u64) -> Self {
         Self {
             bytes_max,
@@ -152,9 +153,9 @@ impl Window {
         self.rounds.spoil();
     }
 
-    /// Whether no more is lost than by chance.
+    /// Whether the path is measured, and no more is lost than by chance.
     pub(super) fn loses_by_chance(&self) -> bool {
-        self.losses.are_by_chance()
+        self.bytes_max > 0 && self.losses.are_by_chance()
     }
 
     /// How many of `wanted` bytes may be granted now. The message in `slot` waits for the others until
