@@ -175,7 +175,7 @@ impl Sessions {
         self.search_at = self.search_at.min(search.over_at);
         let number = search.number;
         let shorter = LENGTHS.into_iter().filter(|&bytes| !is_first && can_take_parts(full, bytes));
-        if let Some(shortest) = shorter.clone().last() {
+        if let Some(shortest) = shorter.clone().next_back() {
             (search.shortest, search.shortest_lost) = (shortest, search.shortest_lost + 1);
         }
         for bytes in core::iter::once(full).chain(shorter) {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use super::*;
-use farcall_disk::OpenError;
 
 use crate::message::PIECE_BYTES_MAX;
 
