@@ -59,6 +59,8 @@ pub fn run(bytes: &[u8]) {
         }
         let _refused = ask(&mut shard, service, &message);
     }
+    // It may have been dropped by its name.
+    let table = shard.create_table(TABLE).expect("as many as before");
     serve_honest(&mut shard, table);
 }
 
