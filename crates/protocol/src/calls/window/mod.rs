@@ -50,8 +50,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known. With `bytes_max` of
-    /// 0 nothing is measured, and no piece is asked for before its time.
+    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known. With `bytes_max`
+    /// of 0 nothing is measured, and no piece is asked for before its time.
     pub(super) fn new(bytes_max: u32, round_trip_nanos: u64) -> Self {
         Self {
             bytes_max,
