@@ -10,8 +10,8 @@ use common::{STRICT, crate_folder, succeed};
 
 /// The files that the header is made of, in the order of its chapters.
 const CHAPTERS: [&str; 13] = [
-    "lib", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait", "group",
-    "store", "observe",
+    "version", "status", "border", "node", "endpoint", "payload", "call", "message", "names", "wait",
+    "group", "store", "observe",
 ];
 
 #[test]
@@ -29,6 +29,20 @@ fn the_header_is_that_of_the_sources() {
     }
     let committed = std::fs::read_to_string(&path).expect("the header is there");
     assert!(made == committed, "include/farcall.h is not what the sources say; write it as said above");
+}
+
+#[test]
+fn each_function_is_declared_once() {
+    let header = std::fs::read_to_string(crate_folder().join("include/farcall.h")).expect("it is there");
+    let is_declaration = |line: &&str| !line.starts_with(['/', ' ', '#']) && !line.starts_with("typedef");
+    let before_arguments = header.lines().filter(is_declaration).filter_map(|line| line.split_once('('));
+    let mut names: Vec<&str> =
+        before_arguments.filter_map(|(before, _)| before.rsplit([' ', '*']).next()).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.contains(&"farcall_call") && names.contains(&"farcall_version"), "{names:?}");
+    assert_eq!(names.len(), all);
 }
 
 #[test]

@@ -327,7 +327,7 @@ impl Sessions {
             search_at: Instant::NEVER,
             short_paths: 0,
             parts_numbered: 0,
-            waiting_for_parts: WaitingForParts::new(),
+            waiting_for_parts: WaitingForParts::default(),
             events: VecDeque::new(),
             addresses: VecDeque::new(),
             timers: BTreeSet::new(),

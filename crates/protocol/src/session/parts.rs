@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::{Header, Malformed, PART_HEADER_BYTES, PARTS_MAX, Part, WireSession};
+use crate::wire::{Header, Malformed, PART_HEADER_BYTES, PARTS_MAX, Part, WireSession, malformed};
 use farcall_base::Instant;
 
 use super::slot::State;
@@ -16,9 +16,12 @@ use super::{Outgoing, PeerAddress, Sessions};
 /// other, so that one or two wait for each peer that sends some.
 const WAITING_MAX: usize = 64;
 
+/// The most of one session: a peer that begins packets and does not end them displaces its own.
+const WAITING_PER_SESSION_MAX: usize = 8;
+
 /// A packet of which parts are missing.
 #[derive(Debug)]
-pub(super) struct Waiting {
+struct Waiting {
     session: WireSession,
     number: u64,
     count: u16,
@@ -101,31 +104,81 @@ impl Sessions {
             return None;
         }
         self.counters.parts_received += 1;
-        self.add_part(header.session, &part)
-    }
-
-    fn add_part(&mut self, session: WireSession, part: &Part<'_>) -> Option<Vec<u8>> {
-        let place = self.waiting_for_parts.iter().position(|waiting| waiting.is_of(session, part));
-        let place = place.unwrap_or_else(|| {
-            if self.waiting_for_parts.len() == WAITING_MAX {
-                self.waiting_for_parts.pop_front();
-            }
-            self.waiting_for_parts.push_back(Waiting::new(session, part));
-            self.waiting_for_parts.len() - 1
-        });
-        let waiting = &mut self.waiting_for_parts[place];
-        if !waiting.add(part) {
+        let joined = self.waiting_for_parts.add(header.session, &part);
+        joined.unwrap_or_else(|Malformed { .. }| {
             self.counters.malformed += 1;
-            return None;
-        }
-        if !waiting.is_whole() {
-            return None;
-        }
-        self.waiting_for_parts.remove(place).map(|whole| whole.bytes)
+            None
+        })
     }
 }
 
-/// Packets that wait for parts.
-pub(super) type WaitingForParts = VecDeque<Waiting>;
+/// Packets that wait for parts, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct WaitingForParts(VecDeque<Waiting>);
+
+impl WaitingForParts {
+    /// Adds a part of a session's packet; the packet, if that makes it whole.
+    fn add(&mut self, session: WireSession, part: &Part<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+        let place = self.0.iter().position(|waiting| waiting.is_of(session, part));
+        let place = place.unwrap_or_else(|| {
+            self.make_room(session);
+            self.0.push_back(Waiting::new(session, part));
+            self.0.len() - 1
+        });
+        let waiting = &mut self.0[place];
+        if !waiting.add(part) {
+            return malformed("a part of another packet");
+        }
+        if !waiting.is_whole() {
+            return Ok(None);
+        }
+        Ok(self.0.remove(place).map(|whole| whole.bytes))
+    }
+
+    /// Makes room for another packet of a session.
+    fn make_room(&mut self, session: WireSession) {
+        let mut own = self.0.iter().enumerate().filter(|(_, waiting)| waiting.session == session);
+        let oldest = own.next().map(|(place, _)| place);
+        if let Some(oldest) = oldest.filter(|_| own.count() + 1 >= WAITING_PER_SESSION_MAX) {
+            self.0.remove(oldest);
+        } else if self.0.len() == WAITING_MAX {
+            self.0.pop_front();
+        }
+    }
+}
 
 const _: () = assert!(PARTS_MAX as u32 <= u128::BITS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of the two parts of a packet of two bytes.
+    fn part(number: u64, index: u16) -> Part<'static> {
+        Part { number, total: 2, count: 2, index, bytes: &[7] }
+    }
+
+    #[test]
+    fn a_peer_that_ends_no_packet_displaces_its_own() {
+        let (honest, hostile) = (WireSession(1), WireSession(2));
+        let mut waiting = WaitingForParts::default();
+        assert_eq!(waiting.add(honest, &part(1, 0)), Ok(None));
+        for number in 0..1000 {
+            assert_eq!(waiting.add(hostile, &part(number, 0)), Ok(None));
+        }
+        assert_eq!(waiting.0.len(), 1 + WAITING_PER_SESSION_MAX);
+        assert_eq!(waiting.add(honest, &part(1, 1)), Ok(Some(vec![7, 7])));
+    }
+
+    #[test]
+    fn packets_of_all_sessions_together_are_bounded() {
+        let mut waiting = WaitingForParts::default();
+        for session in 0..1000 {
+            assert_eq!(waiting.add(WireSession(session), &part(1, 0)), Ok(None));
+        }
+        assert_eq!(waiting.0.len(), WAITING_MAX);
+        assert_eq!(waiting.add(WireSession(999), &part(1, 1)), Ok(Some(vec![7, 7])));
+        // This one made room.
+        assert_eq!(waiting.add(WireSession(0), &part(1, 1)), Ok(None));
+    }
+}

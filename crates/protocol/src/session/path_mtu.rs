@@ -2,7 +2,7 @@
 //!
 //! Both sides agree on the longest packet by what their own interfaces carry. A router between them may carry
 //! less, and the word of it (ICMP) may be filtered: then short packets pass, the session lives, and long ones
-//! are lost for ever. So when a long packet has to be sent again, it is asked whether packets of that length
+//! are lost for ever. So when long packets have to be sent again, it is asked whether packets of that length
 //! arrive at all: by PROBE packets, which are as long as what they stand for (RFC 8899, datagram PLPMTUD). If
 //! none of the full length does and a shorter one does, packets beyond that length go out in parts, until a
 //! later search finds that the path carries them.

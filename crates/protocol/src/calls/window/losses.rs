@@ -81,3 +81,60 @@ impl Losses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: u32 = 1 << 20;
+
+    /// A hundred pieces, of which the first `lost` were sent again, and the judgement at the end of a round.
+    fn round(losses: &mut Losses, lost: u32) {
+        for piece in 0..100 {
+            losses.came(piece < lost);
+        }
+        losses.judge(WINDOW);
+    }
+
+    #[test]
+    fn chance_lowers_no_window() {
+        let mut losses = Losses::default();
+        for _ in 0..20 {
+            round(&mut losses, LOST_PERCENT_MAX);
+        }
+        assert_eq!(losses.bytes_max(), u32::MAX);
+        assert!(losses.are_by_chance());
+    }
+
+    #[test]
+    fn too_many_losses_lower_the_window_and_rounds_without_give_it_back() {
+        let mut losses = Losses::default();
+        round(&mut losses, 20);
+        let once = losses.bytes_max();
+        assert!(once < WINDOW, "{once}");
+        round(&mut losses, 20);
+        assert!(losses.bytes_max() < once);
+        for _ in 0..10 {
+            round(&mut losses, 0);
+        }
+        assert_eq!(losses.bytes_max(), u32::MAX);
+    }
+
+    #[test]
+    fn a_path_that_brings_nothing_closes_the_window() {
+        let mut losses = Losses::default();
+        losses.collapse();
+        assert_eq!(losses.bytes_max(), 0);
+        round(&mut losses, 0);
+        assert_eq!(losses.bytes_max(), WINDOW / 8);
+    }
+
+    #[test]
+    fn many_late_losses_are_no_chance() {
+        let mut losses = Losses::default();
+        round(&mut losses, 50);
+        assert!(!losses.are_by_chance());
+        round(&mut losses, 0);
+        assert!(losses.are_by_chance(), "it is over");
+    }
+}

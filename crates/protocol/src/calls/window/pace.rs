@@ -59,3 +59,38 @@ impl Pace {
         self.free_at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How much is granted of an endless message within a second from `begun` on, at this rate.
+    fn granted_in_a_second(pace: &mut Pace) -> u64 {
+        let begun = Instant::from_nanos(NANOS_PER_SECOND);
+        let (mut now, mut granted) = (begun, 0);
+        while now.since(begun) < Duration::from_secs(1) {
+            match pace.take(1 << 20, now) {
+                0 => now = pace.ready_at(),
+                taken => granted += u64::from(taken),
+            }
+        }
+        granted
+    }
+
+    #[test]
+    fn grants_keep_to_the_rate_and_what_was_saved() {
+        for rate in [1_000_000, 100_000_000, 10_000_000_000] {
+            let mut pace = Pace::default();
+            pace.follow(rate, false);
+            let paced = rate * PACE_PERCENT / 100;
+            let granted = granted_in_a_second(&mut pace);
+            let most = paced + paced / 1000 + u64::from(TAKEN_BYTES_MIN).max(paced / 1000);
+            assert!((paced..=most).contains(&granted), "{granted} at {rate}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_paced_before_a_rate_is_known() {
+        assert_eq!(Pace::default().take(u32::MAX, Instant::ZERO), u32::MAX);
+    }
+}

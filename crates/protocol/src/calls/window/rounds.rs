@@ -161,3 +161,83 @@ impl Rounds {
         self.next_rate = (self.next_rate + 1) % ROUNDS;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::ready::Side;
+
+    const SLOT: SlotRef = SlotRef { session: 0, slot: 3, side: Side::Server };
+    const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+    /// A round that takes a time and brings `bytes`.
+    fn pass(rounds: &mut Rounds, now: &mut Instant, time: Duration, bytes: u32) -> bool {
+        rounds.begin(SLOT, 1000, *now);
+        rounds.came(bytes);
+        *now += time;
+        rounds.is_ended_by(SLOT, 1000, false, *now)
+    }
+
+    #[test]
+    fn what_the_path_holds_is_its_rate_by_its_round_trip() {
+        let (mut rounds, mut now) = (Rounds::new(0), Instant::ZERO);
+        assert_eq!((rounds.rate(), rounds.bytes_held()), (0, 0));
+        assert!(pass(&mut rounds, &mut now, ROUND_TRIP, 100_000));
+        assert_eq!((rounds.rate(), rounds.bytes_held()), (10_000_000, 100_000));
+        assert!(rounds.is_growing());
+        // A queue makes rounds longer, and brings no more.
+        assert!(pass(&mut rounds, &mut now, 2 * ROUND_TRIP, 200_000));
+        assert_eq!(rounds.bytes_held(), 100_000);
+        assert!(!rounds.is_growing());
+    }
+
+    #[test]
+    fn a_rate_is_forgotten_after_ten_rounds() {
+        let (mut rounds, mut now) = (Rounds::new(0), Instant::ZERO);
+        pass(&mut rounds, &mut now, ROUND_TRIP, 100_000);
+        for _ in 0..ROUNDS {
+            pass(&mut rounds, &mut now, ROUND_TRIP, 10_000);
+        }
+        assert_eq!(rounds.rate(), 1_000_000);
+    }
+
+    #[test]
+    fn pieces_of_others_and_repeated_ones_end_no_round() {
+        let (mut rounds, now) = (Rounds::new(0), Instant::from_nanos(1));
+        let other = SlotRef { slot: 4, ..SLOT };
+        rounds.begin(SLOT, 1000, Instant::ZERO);
+        assert!(!rounds.is_ended_by(other, 1000, false, now));
+        assert!(!rounds.is_ended_by(SLOT, 999, false, now), "an older grant permitted it");
+        assert!(!rounds.is_ended_by(SLOT, 1000, true, now));
+        assert!(!rounds.is_ended_by(SLOT, 1000, false, now), "it is over");
+        assert_eq!(rounds.rate(), 0);
+    }
+
+    #[test]
+    fn a_spoilt_round_says_nothing_of_the_round_trip_without_losses() {
+        let (mut rounds, mut now) = (Rounds::new(0), Instant::ZERO);
+        rounds.begin(SLOT, 1000, now);
+        rounds.spoil();
+        now += ROUND_TRIP;
+        assert!(rounds.is_ended_by(SLOT, 1000, false, now));
+        assert_eq!(rounds.clean_nanos(), 0);
+        pass(&mut rounds, &mut now, ROUND_TRIP, 1);
+        assert_eq!(rounds.clean_nanos(), ROUND_TRIP.as_nanos() as u64);
+    }
+
+    #[test]
+    fn the_window_is_lowered_when_the_shortest_round_trip_is_old() {
+        let (mut rounds, mut now) = (Rounds::new(0), Instant::ZERO + ROUND_TRIP);
+        pass(&mut rounds, &mut now, ROUND_TRIP, 100_000);
+        let begun = now;
+        while rounds.bytes_held() > 0 {
+            assert!(now.since(begun) < 2 * SHORTEST_FOR, "it is never measured again");
+            pass(&mut rounds, &mut now, 2 * ROUND_TRIP, 200_000);
+        }
+        // The path is longer now than it was.
+        for _ in 0..LOWERED_ROUNDS {
+            pass(&mut rounds, &mut now, 2 * ROUND_TRIP, 100_000);
+        }
+        assert_eq!(rounds.bytes_held(), 200_000);
+    }
+}
