@@ -5,6 +5,8 @@
 //! order is a secret and says nothing about use. What is decided so is bounded, and an approximation; how
 //! many objects were evicted is exact.
 
+use farcall_base::Random;
+
 use super::entry::Kind;
 use super::log::Log;
 use super::segments::Place;
@@ -41,24 +43,24 @@ pub const EVICTED_PER_WRITE: usize = 1024;
 const TICKS_PER_ROUND: u64 = 32;
 
 /// What is known of uses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Uses {
     pub policy: Eviction,
     /// The tick, and the uses that it has left.
     tick: u8,
     left: u64,
-    random: u64,
+    random: Random,
     /// Objects that were evicted.
     pub evicted: u64,
 }
 
-impl Uses {
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ mixed >> 27
+impl Default for Uses {
+    fn default() -> Self {
+        Self { policy: Eviction::Never, tick: 0, left: 0, random: Random::new(0), evicted: 0 }
     }
+}
 
+impl Uses {
     /// What an object's byte becomes when it is used once more.
     fn used(&mut self, byte: u8, objects: u64) -> u8 {
         if self.policy != Eviction::LeastFrequent {
@@ -70,7 +72,7 @@ impl Uses {
             return self.tick;
         }
         // The more there were the less each counts: a byte tells a million from a thousand.
-        let counts = self.draw().is_multiple_of(1 + u64::from(byte) * 10);
+        let counts = self.random.bits().is_multiple_of(1 + u64::from(byte) * 10);
         byte.saturating_add(u8::from(counts))
     }
 
@@ -79,7 +81,7 @@ impl Uses {
         match self.policy {
             Eviction::LeastRecent => u64::from(u8::MAX - self.tick.wrapping_sub(byte)),
             Eviction::LeastFrequent => u64::from(byte),
-            _ => self.draw(),
+            _ => self.random.bits(),
         }
     }
 }
@@ -88,7 +90,7 @@ impl Store {
     /// Decides who makes room from now on. `seed` draws among objects.
     pub fn set_eviction(&mut self, policy: Eviction, seed: u64) {
         self.uses.policy = policy;
-        self.uses.random ^= seed;
+        self.uses.random = Random::new(seed);
     }
 
     /// Who makes room.
@@ -143,7 +145,7 @@ impl Store {
     }
 
     fn worst_of_some(&mut self, spared: u64) -> Option<(u64, Place)> {
-        let sample = sample(&self.log, self.uses.draw(), spared);
+        let sample = sample(&self.log, self.uses.random.bits(), spared);
         let mut worst = None;
         for (hash, place) in sample {
             let byte = self.log.entry(place).uses();
@@ -152,7 +154,8 @@ impl Store {
                 worst = Some((worth, (hash, place)));
             }
             // What was frequent once is so no longer.
-            if self.uses.policy == Eviction::LeastFrequent && self.uses.draw().is_multiple_of(LOOKS_PER_LOSS)
+            if self.uses.policy == Eviction::LeastFrequent
+                && self.uses.random.bits().is_multiple_of(LOOKS_PER_LOSS)
             {
                 self.log.set_uses(place, byte.saturating_sub(1));
             }

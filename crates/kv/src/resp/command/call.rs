@@ -1,5 +1,6 @@
 //! One command as it runs, and why it may not.
 
+use core::ops::Range;
 use std::borrow::Cow;
 
 use super::Engine;
@@ -12,6 +13,16 @@ use crate::{Name, Shard, TableId, Value};
 
 /// The longest reply to a command.
 pub const REPLY_BYTES_MAX: usize = 256 << 20;
+
+/// Words as a command's arguments are kept: their bytes, and where each is.
+pub fn joined<'w>(words: impl ExactSizeIterator<Item = &'w [u8]>) -> (Vec<u8>, Vec<Range<usize>>) {
+    let (mut bytes, mut ranges) = (Vec::new(), Vec::with_capacity(words.len()));
+    for word in words {
+        ranges.push(bytes.len()..bytes.len() + word.len());
+        bytes.extend_from_slice(word);
+    }
+    (bytes, ranges)
+}
 
 /// A command, its client, and what it works on.
 pub struct Call<'c> {

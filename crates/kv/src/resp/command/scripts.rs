@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use sha1::{Digest, Sha1};
 
-use super::call::{Call, Done, Refusal, string, subcommand};
+use super::call::{Call, Done, Refusal, joined, string, subcommand};
 use super::numbers;
 use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
@@ -115,13 +115,12 @@ fn extend(call: &mut Call<'_>) -> Done {
     let (name, now) = (call.name(KEY)?, call.store().clock());
     let more = numbers::float(call.args.at(5))?;
     let deadline = call.store().get(name)?.and_then(|object| object.deadline());
-    let Some(deadline) = deadline.filter(|_| is_owner(call).unwrap_or(false)) else {
-        is_owner(call)?;
-        call.reply.integer(0);
-        return Ok(());
-    };
-    let rest = if call.args.at(6) == b"0" { deadline.saturating_sub(now) as f64 } else { 0.0 };
-    expire(call, more + rest)
+    if let (true, Some(deadline)) = (is_owner(call)?, deadline) {
+        let rest = if call.args.at(6) == b"0" { deadline.saturating_sub(now) as f64 } else { 0.0 };
+        return expire(call, more + rest);
+    }
+    call.reply.integer(0);
+    Ok(())
 }
 
 fn reacquire(call: &mut Call<'_>) -> Done {
@@ -176,11 +175,7 @@ fn sweep_bindings(call: &mut Call<'_>) -> Done {
 
 /// Runs a command of the same client, whose reply nobody gets but for an error.
 fn perform(call: &mut Call<'_>, words: &[&[u8]]) -> Done {
-    let (mut bytes, mut ranges) = (Vec::new(), Vec::with_capacity(words.len()));
-    for word in words {
-        ranges.push(bytes.len()..bytes.len() + word.len());
-        bytes.extend_from_slice(word);
-    }
+    let (bytes, ranges) = joined(words.iter().copied());
     let args = Args::new(&bytes, &ranges);
     let command = call.engine.lookup.find(args.at(0)).ok_or(Refusal::SYNTAX)?;
     let mut unread = Reply::default();

@@ -7,7 +7,7 @@
 use core::ops::Range;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::call::{Call, Done, Refusal};
+use super::call::{Call, Done, Refusal, joined};
 use super::table::{Command, Effect};
 use super::{Engine, numbers};
 use crate::resp::clients::Handle;
@@ -143,11 +143,7 @@ pub fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_at: usize, nothing:
         return Err(Refusal::new(format!("ERR a client waits for at most {WAITED_KEYS_MAX} keys")));
     }
     let command = call.engine.lookup.find(call.args.at(0)).ok_or(Refusal::SYNTAX)?;
-    let (mut bytes, mut ranges) = (Vec::new(), Vec::with_capacity(call.args.len()));
-    for arg in call.args.from(0) {
-        ranges.push(bytes.len()..bytes.len() + arg.len());
-        bytes.extend_from_slice(arg);
-    }
+    let (bytes, ranges) = joined(call.args.from(0));
     let client = call.engine.current;
     call.engine.waiting.forget(client, call.session);
     let blocked = Box::new(Blocked { command, bytes, ranges, keys, deadline });
