@@ -80,6 +80,9 @@ pub struct Deadlines {
     shortest: Deadline,
     /// By group: whether an operation has begun there since the clock was read.
     begun: [bool; OPERATIONS_MAX / GROUP_SLOTS],
+    /// How many groups have slots, the others nothing to look at: most endpoints have few, and the clock is
+    /// read often.
+    groups: usize,
 }
 
 impl Deadlines {
@@ -93,9 +96,15 @@ impl Deadlines {
             earliest: Instant::NEVER,
             shortest: Deadline::NEVER,
             begun: [false; OPERATIONS_MAX / GROUP_SLOTS],
+            groups: 0,
         };
         deadlines.forget_timeouts();
         deadlines
+    }
+
+    /// There is a slot of this number, the next after all others.
+    pub fn add_slot(&mut self, index: u16) {
+        self.groups = usize::from(index) / GROUP_SLOTS + 1;
     }
 
     /// An operation begins, with a timeout of its own or that of its kind.
@@ -118,7 +127,8 @@ impl Deadlines {
 
     /// The clock was read: the time of operations that have begun since the last reading counts from now.
     pub fn count_from(&mut self, now: Instant) {
-        for (begun, deadlines) in self.begun.iter_mut().zip(self.by_slot.as_chunks_mut::<GROUP_SLOTS>().0) {
+        let groups = self.by_slot.as_chunks_mut::<GROUP_SLOTS>().0;
+        for (begun, deadlines) in self.begun[..self.groups].iter_mut().zip(groups) {
             if core::mem::take(begun) {
                 deadlines.iter_mut().for_each(|deadline| *deadline = Deadline(*deadline).counted_from(now).0);
             }

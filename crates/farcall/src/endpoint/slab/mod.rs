@@ -225,6 +225,7 @@ impl Slab {
     fn grow(&mut self) -> Option<()> {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot::vacant(index, self.first_vacant));
+        self.deadlines.add_slot(index);
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(Box::default());
         self.copies.push(None);
