@@ -45,7 +45,8 @@ fn a_daemon_counts_what_its_clients_got() {
 #[test]
 fn every_traced_run_has_its_own_calls_and_no_others() {
     // Short runs: a ring keeps the records of about 20,000 calls, and forgets the oldest of more.
-    let arguments = ["--ranks", "2", "--clients", "1", "--queue-depth", "1", "--seconds", "0.1", "--runs", "3"];
+    let arguments =
+        ["--ranks", "2", "--clients", "1", "--queue-depth", "1", "--seconds", "0.1", "--runs", "3"];
     let found = records(&[&["benchkv"], &arguments[..], &["--trace", "--json", "-"]].concat());
     let traced: Vec<_> = found.iter().filter(|record| record.get("trace").is_some()).collect();
     assert_eq!(traced.len(), 3);

@@ -104,6 +104,31 @@ impl<D: LaneDriver> Ring<D> {
         Ok(())
     }
 
+    /// Gives the message of a record with nothing else to the receive that waited for it, with its credit.
+    #[inline]
+    pub(super) fn deliver_single_message(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        released_lines: u32,
+        message: Matched<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let session = &mut self.sessions[slot];
+        session.tx.producer.credit(released_lines)?;
+        let taken = Taken { messages: 1, lines: lines(message.payload.as_slice().len()) };
+        session.rx.messages.pass(taken).map_err(overrun)?;
+        let id = session.id;
+        sink.received(&mut MatchedBatch::single(self, id, message));
+        self.shared.counters.messages_received.increment();
+        self.shared.counters.records_received.increment();
+        let session = &mut self.sessions[slot];
+        session.rx.close_record(record)?;
+        session.return_message_credit_if_due(&mut self.shared);
+        session.return_credit_if_due(&mut self.shared);
+        Ok(())
+    }
+
     #[inline]
     fn deliver_requests(
         &mut self,

@@ -11,6 +11,7 @@
 //! of all that it has. And so are requests in blocks, whose responses have left already.
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
+use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::Ring;
@@ -18,7 +19,7 @@ use super::flow::CUT_SHORT;
 use super::session::{Reader, Reading};
 use crate::matcher::Deferral;
 use crate::trace::event;
-use crate::{DownReason, Sink};
+use crate::{DownReason, Incoming, Matched, Sink};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
@@ -87,7 +88,8 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// With one fast branch in front of the loop: a record of a conversation, untraced, whose only entry is a
-    /// call or a response. In the loop something has to be kept for entries to come.
+    /// call, a response, or a message that a receive waits for. In the loop something has to be kept for
+    /// entries to come.
     #[inline(never)]
     fn receive_from(
         &mut self,
@@ -101,28 +103,61 @@ impl<D: LaneDriver> Ring<D> {
             && !self.shared.tracer.is_on()
             && let Ok(Some(record)) = reader.record(rx.consumer.offset(), 0..READ_AHEAD_BYTES)
             && let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry)
-            && let Some(entry) = record.word(WORD_BYTES).and_then(EntryHeader::of_call)
-            && let Some(payload) = record.slice(2 * WORD_BYTES, entry.length as usize)
+            && let Some(header) = record.word(WORD_BYTES)
         {
-            rx.consecutive_hits += 1;
-            let delivered = self.deliver_single_call(slot, record, released_lines, entry, payload, sink);
-            if let Err(reason) = delivered {
-                self.shared.close_later(slot, reason);
+            if let Some(entry) = EntryHeader::of_call(header)
+                && let Some(payload) = record.slice(2 * WORD_BYTES, entry.length as usize)
+            {
+                rx.consecutive_hits += 1;
+                let delivered = self.deliver_single_call(slot, record, released_lines, entry, payload, sink);
+                if let Err(reason) = delivered {
+                    self.shared.close_later(slot, reason);
+                }
+                return 1;
             }
-            return 1;
+            if let Some(message) = self.expected_message(slot, record, header) {
+                self.sessions[slot].rx.consecutive_hits += 1;
+                return match self.deliver_single_message(slot, record, released_lines, message, sink) {
+                    Ok(()) if self.may_be_followed(slot) => {
+                        self.receive_records(slot, reader, deferral.after_a_receive(), 1, sink)
+                    }
+                    Ok(()) => 1,
+                    Err(reason) => {
+                        self.shared.close_later(slot, reason);
+                        1
+                    }
+                };
+            }
         }
-        self.receive_records(slot, reader, deferral, sink)
+        self.receive_records(slot, reader, deferral, 0, sink)
     }
 
+    /// The message in the only entry of a record, if a receive waits for it, which then waits no longer.
+    #[inline]
+    fn expected_message<'r>(&mut self, slot: usize, record: Record<'r>, header: u64) -> Option<Matched<'r>> {
+        let session = &self.sessions[slot];
+        let (tag, bytes) = EntryHeader::tagged_message(header, session.message_bytes_max)?;
+        let payload = Incoming::Borrowed(record.slice(2 * WORD_BYTES, bytes)?);
+        let receive = self.matcher.take_receive(session.rx.messages.source, Tag(tag))?;
+        Some(Matched { receive, tag: Tag(tag), payload })
+    }
+
+    /// Whether to look for another record behind one with a single message.
+    #[inline]
+    fn may_be_followed(&self, slot: usize) -> bool {
+        self.sessions[slot].rx.consecutive_hits > 1 && self.matcher.expects_messages()
+    }
+
+    /// Reads on behind as many `records` of this poll.
     #[inline(never)]
     fn receive_records(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
         deferral: Deferral,
+        mut records: usize,
         sink: &mut dyn Sink,
     ) -> usize {
-        let mut records = 0;
         if let Err(reason) = self.read_records(slot, reader, deferral, &mut records, sink) {
             self.shared.close_later(slot, reason);
             return records + 1;
@@ -233,7 +268,7 @@ impl<D: LaneDriver> Ring<D> {
             (0, _) => session.tx.waits_for_room(),
             (1, Some(kind)) if kind.reports_room() => session.tx.waits_for_room(),
             (1, Some(EntryKind::RequestBlock)) => true,
-            (1, _) => session.rx.consecutive_hits > 1 && self.matcher.expects_messages(),
+            (1, _) => self.may_be_followed(slot),
             // What comes next would only be looked at to be deferred.
             (_, Some(EntryKind::Message)) => deferral != Deferral::Once || self.matcher.expects_messages(),
             _ => true,
