@@ -12,7 +12,7 @@
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::matching::Tag;
-use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
+use farcall_protocol::ring::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::Ring;
 use super::flow::CUT_SHORT;
@@ -132,11 +132,12 @@ impl<D: LaneDriver> Ring<D> {
         self.receive_records(slot, reader, deferral, 0, sink)
     }
 
-    /// The message in the only entry of a record, if a receive waits for it, which then waits no longer.
+    /// The short message in the only entry of a record, if a receive waits for it, which then waits no longer.
     #[inline]
     fn expected_message<'r>(&mut self, slot: usize, record: Record<'r>, header: u64) -> Option<Matched<'r>> {
         let session = &self.sessions[slot];
-        let (tag, bytes) = EntryHeader::tagged_message(header, session.message_bytes_max)?;
+        let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
+        let (tag, bytes) = EntryHeader::tagged_message(header, bytes_max)?;
         let payload = Incoming::Borrowed(record.slice(2 * WORD_BYTES, bytes)?);
         let receive = self.matcher.take_receive(session.rx.messages.source, Tag(tag))?;
         Some(Matched { receive, tag: Tag(tag), payload })
