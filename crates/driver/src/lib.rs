@@ -26,7 +26,7 @@ pub use process::ProcessMark;
 pub use seam::{
     Datagram, DatagramLimits, Destination, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,
     LaneLimits, LaneReceiver, LaneSender, Packet, Peers, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,
-    Record, RecordKind, STRANGERS_MAX, SendError, SendQueueFull, Words,
+    Record, RecordKind, STRANGERS_MAX, SendError, SendQueueFull, Wait, Words,
 };
 pub use telemetry::counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterReader, CounterSnapshot,

@@ -14,11 +14,10 @@
 //! [`Matching`](farcall_protocol::matching::Matching).
 
 use core::time::Duration;
-use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
-use farcall_driver::{Loan, LoanError};
+use farcall_driver::{Loan, LoanError, Wait};
 use farcall_protocol::matching::Tag;
 
 use crate::trace::CallTracer;
@@ -230,7 +229,7 @@ pub struct Holdings {
 }
 
 /// Carries calls over one driver: an outbox that is polled. Owned by one thread.
-pub trait Transport: Outbox + Send {
+pub trait Transport: Outbox + Wait + Send {
     /// What this transport can do. Always the same.
     fn limits(&self) -> TransportLimits;
 
@@ -270,16 +269,6 @@ pub trait Transport: Outbox + Send {
 
     /// When `poll` must run next even if nothing arrives.
     fn next_deadline(&self) -> Option<Instant>;
-
-    /// Announces that the caller is going to block on the `wait_descriptors`; it must poll once more before
-    /// it does.
-    fn prepare_wait(&mut self);
-
-    /// Ends what `prepare_wait` announced.
-    fn finish_wait(&mut self);
-
-    /// File descriptors that become readable when `poll` would find something, for callers that block.
-    fn wait_descriptors(&self) -> Vec<RawFd>;
 }
 
 /// The silence after which a peer counts as dead unless configured otherwise.

@@ -10,7 +10,7 @@ use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
-use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
+use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
     CallId, DownReason, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, PacketConfig, PacketTransport,
@@ -379,6 +379,20 @@ impl Datagram for Stuck {
     fn release(&mut self, packet: Packet) {
         self.inner.release(packet);
     }
+
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Wait for Stuck {
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.inner.wait_descriptors()

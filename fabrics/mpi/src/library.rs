@@ -10,8 +10,8 @@ use std::time::Instant as WallTime;
 
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::Destination;
 use farcall_driver::clock::Clock;
+use farcall_driver::{Destination, Wait};
 use farcall_transport::{COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
 
 use crate::api::{Handle, MpiThreads, Started, do_not_finalize, started};
@@ -272,7 +272,9 @@ impl Library for Mpi {
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
         self.naps.then(|| now + NAP)
     }
+}
 
+impl Wait for Mpi {
     fn prepare_wait(&mut self) {
         self.naps = true;
     }

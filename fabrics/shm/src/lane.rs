@@ -10,7 +10,7 @@ use std::sync::Arc;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
-    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, Wait,
 };
 
 use crate::access::{Access, Trust};
@@ -243,7 +243,9 @@ impl LaneDriver for ShmLanes {
         state.next_home.get_or_insert_with(|| Arc::clone(&state.peer_blocks));
         Some(due)
     }
+}
 
+impl Wait for ShmLanes {
     fn prepare_wait(&mut self) {
         for state in self.lanes.values() {
             announce_sleep(&state.ring, true);

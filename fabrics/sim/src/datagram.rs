@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError};
-use farcall_driver::{Datagram, DatagramLimits, Destination, Packet, SendError};
+use farcall_base::{Address, AddressError, Instant};
+use farcall_driver::{Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
 
 use crate::fabric::Fabric;
 use crate::host::{Host, NAME, host_at};
@@ -108,6 +108,20 @@ impl Datagram for SimDatagram {
     fn release(&mut self, packet: Packet) {
         self.returned.push(self.lent.take_back(packet.slot()));
     }
+
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Wait for SimDatagram {
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         vec![self.host.bell()]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as WallTime};
 
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::Destination;
+use farcall_driver::{Destination, Wait};
 use farcall_transport::{Library, Outgoing};
 
 use crate::FORMAT;
@@ -235,7 +235,9 @@ impl Library for Tcp {
         let earliest = ending.chain(self.strangers.next_deadline()).chain(self.accepts_from).min()?;
         Some(now + earliest.saturating_duration_since(WallTime::now()))
     }
+}
 
+impl Wait for Tcp {
     fn prepare_wait(&mut self) {
         self.flush_all();
         for &number in &self.to_flush {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as WallTime};
 
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::{Destination, kept_from_children};
+use farcall_driver::{Destination, Wait, kept_from_children};
 use farcall_transport::{Library, Outgoing};
 
 use crate::ffi::*;
@@ -340,7 +340,9 @@ impl Library for Ucx {
     fn next_deadline(&self, _: Instant) -> Option<Instant> {
         (self.must_not_sleep || !self.failed.is_empty()).then_some(Instant::ZERO)
     }
+}
 
+impl Wait for Ucx {
     fn prepare_wait(&mut self) {
         self.must_not_sleep = self.worker.descriptor().is_none() || !self.worker.arm();
     }

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Instant};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError, Wait,
 };
 
 use crate::FORMAT;
@@ -161,6 +161,16 @@ impl Datagram for UdpDriver {
         let open = &self.sockets.open;
         if open.has_report || self.transmitter.was_refused { self.next_reported() } else { None }
     }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Wait for UdpDriver {
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.sockets.descriptors()

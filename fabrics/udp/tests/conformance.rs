@@ -1,6 +1,7 @@
 //! The UDP driver, in its configurations and under every decorator, against the contract of its seam.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use farcall_driver::clock::Clock;
 use farcall_driver::datagram_conformance;
@@ -84,3 +85,23 @@ datagram_conformance!(fault, faultless);
 datagram_conformance!(pcap, captured);
 datagram_conformance!(trace, traced);
 datagram_conformance!(all_decorators, decorated);
+
+/// Who chooses decorators at run time keeps drivers in boxes: neither may keep a refusal to itself.
+#[test]
+fn a_refusal_is_told_through_decorators_and_boxes() {
+    let mut drivers = decorated(2);
+    let gone = drivers.pop().expect("two drivers").address();
+    let mut driver = drivers.pop().expect("two drivers");
+    let nobody = driver.resolve(&gone).expect("an address of this host");
+    let mut packets = Vec::new();
+    let begun = Instant::now();
+    loop {
+        driver.send(nobody, 0, &[b"is anybody there?"]).expect("room for one packet");
+        driver.flush();
+        driver.receive(&mut packets);
+        if let Some(told) = driver.next_unreachable() {
+            break assert_eq!(told, nobody);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "nobody refused, and nobody said so");
+    }
+}

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use farcall_driver::conformance::until;
-use farcall_driver::{Datagram, Destination};
+use farcall_driver::{Datagram, Destination, Wait};
 use farcall_udp::{BindError, UdpConfig, UdpDriver};
 use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 

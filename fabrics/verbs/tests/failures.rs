@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use common::ends::{End, RECEIVES, connect, down, driver_on, is_listed, pair_by, run};
 use common::past_a_liar;
 use farcall_driver::conformance::until;
-use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender};
+use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender, Wait};
 use farcall_verbs::{
     ConnectBy, DeviceChoice, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes,
 };

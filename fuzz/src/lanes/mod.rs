@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
     Block, BlockDescriptor, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
+    Wait,
 };
 
 pub use blocks::HOSTILE_BLOCK_BYTES;
@@ -203,7 +204,9 @@ impl LaneDriver for MemoryLanes {
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.with_wire(lane, |wire| wire.due.next())?
     }
+}
 
+impl Wait for MemoryLanes {
     fn prepare_wait(&mut self) {}
 
     fn finish_wait(&mut self) {}

@@ -7,11 +7,10 @@
 use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use std::os::fd::RawFd;
 
-use farcall_base::Instant;
+use farcall_base::{Address, AddressError, Instant};
 
-use farcall_base::{Address, AddressError};
+use super::Wait;
 
 /// A peer's address after the driver has resolved it: a small number that is cheap to send to and to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +53,7 @@ pub enum SendError {
 
 /// An unreliable packet fabric. See the module's text for the rules that every implementation keeps; the
 /// `conformance` module tests them.
-pub trait Datagram: Send {
+pub trait Datagram: Wait + Send {
     /// The name in transport strings and messages, such as `udp`.
     fn name(&self) -> &'static str;
 
@@ -103,26 +102,11 @@ pub trait Datagram: Send {
 
     /// A destination that cannot be reached, as the fabric says, of a packet that was sent there: each once.
     /// Anybody on the path can say so, which makes it a reason to give up what has not begun, and no other.
-    fn next_unreachable(&mut self) -> Option<Destination> {
-        None
-    }
+    fn next_unreachable(&mut self) -> Option<Destination>;
 
     /// When the driver next has something to send that no packet announces; `None` when it has not. Call
     /// [`Datagram::receive`] or [`Datagram::flush`] then.
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Announces that the caller is about to block. Packets that arrive from now on make one of the
-    /// `wait_descriptors` readable; the caller must receive once more before it really blocks. Drivers whose
-    /// descriptors are readable for as long as packets wait need no announcement.
-    fn prepare_wait(&mut self) {}
-
-    /// Ends what `prepare_wait` announced.
-    fn finish_wait(&mut self) {}
-
-    /// File descriptors that become readable when packets may have arrived, for callers that block.
-    fn wait_descriptors(&self) -> Vec<RawFd>;
+    fn next_deadline(&self) -> Option<Instant>;
 }
 
 /// A received packet, on loan from its driver until it is given back with [`Datagram::release`].

@@ -14,10 +14,10 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use std::os::fd::RawFd;
 
 use farcall_base::Instant;
 
+use super::Wait;
 use crate::{Block, BlockDescriptor, Loan, LoanError, Record};
 use farcall_base::{Address, AddressError};
 
@@ -117,7 +117,7 @@ pub trait LaneReceiver: Send {
 
 /// A fabric that connects each pair of peers by a lane: a [`LaneSender`] and a [`LaneReceiver`] on either
 /// side.
-pub trait LaneDriver: Send {
+pub trait LaneDriver: Wait + Send {
     /// The writing end of its lanes.
     type Sender: LaneSender;
     /// The reading end of its lanes.
@@ -174,16 +174,6 @@ pub trait LaneDriver: Send {
 
     /// The next block of `lane` that was dropped here and whose return the peer must be told.
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;
-
-    /// Announces that the caller is about to block. Records published by peers from now on make one of the
-    /// `wait_descriptors` readable; the caller must poll once more before it really blocks.
-    fn prepare_wait(&mut self);
-
-    /// Ends what `prepare_wait` announced.
-    fn finish_wait(&mut self);
-
-    /// File descriptors that become readable when there is something to poll.
-    fn wait_descriptors(&self) -> Vec<RawFd>;
 }
 
 /// The longest hello or welcome, in bytes.

@@ -4,6 +4,7 @@ mod datagram;
 mod lane;
 mod peers;
 mod record;
+mod wait;
 
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use lane::{
@@ -12,3 +13,4 @@ pub use lane::{
 };
 pub use peers::{Peers, STRANGERS_MAX};
 pub use record::{Record, Words};
+pub use wait::Wait;

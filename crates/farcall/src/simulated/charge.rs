@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
-use farcall_driver::{Loan, LoanError};
+use farcall_driver::{Loan, LoanError, Wait};
 use farcall_sim::Host;
 use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
@@ -131,7 +131,9 @@ impl Transport for ChargedTransport {
     fn next_deadline(&self) -> Option<Instant> {
         self.inner.next_deadline()
     }
+}
 
+impl Wait for ChargedTransport {
     fn prepare_wait(&mut self) {
         self.inner.prepare_wait();
     }

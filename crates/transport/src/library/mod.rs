@@ -31,7 +31,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant, SessionNumbers};
-use farcall_driver::{CounterFile, Destination, HeapLoans};
+use farcall_driver::{CounterFile, Destination, HeapLoans, Wait};
 use farcall_protocol::matching::WINDOW_LINE_BYTES;
 use farcall_protocol::session::{
     ConfigError, PeerAddress, SessionConfig, SessionId as ProtocolSession, Sessions,
@@ -331,7 +331,9 @@ impl<L: Library> Transport for LibraryTransport<L> {
         let earliest = library.min(sessions);
         (earliest != Instant::NEVER).then_some(earliest)
     }
+}
 
+impl<L: Library> Wait for LibraryTransport<L> {
     fn prepare_wait(&mut self) {
         self.library.prepare_wait();
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::Destination;
+use farcall_driver::{Destination, Wait};
 
 use super::{Arrival, Library, split_composed};
 use crate::{Incoming, Outgoing};
@@ -155,7 +155,9 @@ impl Library for Counter {
     fn next_deadline(&self, _: Instant) -> Option<Instant> {
         None
     }
+}
 
+impl Wait for Counter {
     fn prepare_wait(&mut self) {}
 
     fn finish_wait(&mut self) {}

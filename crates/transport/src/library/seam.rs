@@ -4,11 +4,9 @@
 //! processes, lose none, and keep the order of those between two of them. What calls need beyond that
 //! (sessions, limits, signs of life, cancellation) is the business of the layer above and the same for all.
 
-use std::os::fd::RawFd;
-
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::Destination;
+use farcall_driver::{Destination, Wait};
 
 use crate::{Incoming, Outgoing};
 
@@ -54,7 +52,7 @@ pub trait Arrival {
 /// An instance of a message-passing library: what one endpoint sends and receives with.
 ///
 /// A message is a head of at most [`ARRIVAL_HEAD_BYTES_MAX`] bytes and a payload. Nothing here blocks.
-pub trait Library: Send {
+pub trait Library: Wait + Send {
     /// What [`Library::next_arrival`] gives.
     type Arrival: Arrival + Send;
 
@@ -151,16 +149,6 @@ pub trait Library: Send {
 
     /// When [`Library::progress`] must run next although nothing arrives, after `now`.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
-
-    /// Announces that the caller is going to block on the `wait_descriptors`; it lets the library work once
-    /// more before it does. A library that cannot wake anybody asks for short naps with its deadline instead.
-    fn prepare_wait(&mut self);
-
-    /// Ends what `prepare_wait` announced.
-    fn finish_wait(&mut self);
-
-    /// File descriptors that become readable when there is something to do.
-    fn wait_descriptors(&self) -> Vec<RawFd>;
 }
 
 /// Whether what a transport needs is on this machine.

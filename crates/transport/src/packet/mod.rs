@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant};
-use farcall_driver::{CounterFile, Datagram, Destination, HeapLoans};
+use farcall_driver::{CounterFile, Datagram, Destination, HeapLoans, Wait};
 use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::session::{AddressUse, ConfigError, PeerAddress, SessionsFull};
 use farcall_protocol::wire::Offer;
@@ -300,7 +300,9 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         }
         self.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()
     }
+}
 
+impl<D: Datagram, P: Policy> Wait for PacketTransport<D, P> {
     fn prepare_wait(&mut self) {
         self.driver.prepare_wait();
     }

@@ -24,7 +24,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant, SessionNumbers};
-use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
+use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender, Wait};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, HelloError, WORD_BYTES, record_bytes_max};
 
@@ -224,7 +224,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
         };
         self.sessions.iter().filter_map(deadline).min()
     }
+}
 
+impl<D: LaneDriver> Wait for Ring<D> {
     fn prepare_wait(&mut self) {
         self.shared.driver.prepare_wait();
     }

@@ -21,7 +21,7 @@ mod way;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError, Instant, SessionNumbers};
-use farcall_driver::{CounterFile, Loan, LoanError, ProcessMark};
+use farcall_driver::{CounterFile, Loan, LoanError, ProcessMark, Wait};
 use farcall_protocol::matching::Tag;
 
 pub use address::WayAddresses;
@@ -387,22 +387,24 @@ impl Transport for Several {
         }
         self.transports().filter_map(Transport::next_deadline).min()
     }
+}
 
+impl Wait for Several {
     fn prepare_wait(&mut self) {
         for way in &mut self.ways {
             way.poll_next();
-            way.transport_mut().into_iter().for_each(Transport::prepare_wait);
+            way.transport_mut().into_iter().for_each(Wait::prepare_wait);
         }
     }
 
     fn finish_wait(&mut self) {
         for way in &mut self.ways {
             way.poll_next();
-            way.transport_mut().into_iter().for_each(Transport::finish_wait);
+            way.transport_mut().into_iter().for_each(Wait::finish_wait);
         }
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.transports().flat_map(Transport::wait_descriptors).collect()
+        self.transports().flat_map(Wait::wait_descriptors).collect()
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use farcall_base::{AddressError, Entropy, Identity, Instant, NO_RANK, SessionNumbers};
-use farcall_driver::{CounterFile, ProcessMark};
+use farcall_driver::{CounterFile, ProcessMark, Wait};
 use farcall_protocol::matching::{Source, Tag};
 
 use super::{Reach, Several, SeveralConfig, WayConfig};

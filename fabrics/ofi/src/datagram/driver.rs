@@ -10,7 +10,7 @@ use crate::libfabric::{
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError, Wait,
 };
 
 use crate::datagram::receiving::Receiving;
@@ -278,10 +278,18 @@ impl Datagram for OfiDatagram {
         (!self.arrivals.is_empty()).then_some(Instant::ZERO)
     }
 
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+}
+
+impl Wait for OfiDatagram {
     fn prepare_wait(&mut self) {
         // What is there already is taken in by the receive that follows.
         self.endpoint.prepare_wait();
     }
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.endpoint.descriptor().into_iter().collect()

@@ -8,7 +8,7 @@ use std::time::Instant as WallTime;
 use crate::libfabric::{Wanted, found};
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
-use farcall_driver::Destination;
+use farcall_driver::{Destination, Wait};
 use farcall_transport::{Library, Outgoing, Presence, compose, split_composed};
 
 use crate::messages::arrival::{Arrived, OfiArrival};
@@ -138,7 +138,9 @@ impl Library for Ofi {
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
         if self.failed.is_empty() { self.waking.next_deadline(now) } else { Some(Instant::ZERO) }
     }
+}
 
+impl Wait for Ofi {
     fn prepare_wait(&mut self) {
         // What is in flight to a destination wakes us when it has left, and then there is room for what
         // waits.

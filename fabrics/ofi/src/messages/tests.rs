@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall_driver::{Destination, wait_readable};
+use farcall_driver::{Destination, Wait, wait_readable};
 use farcall_transport::{Arrival, Library, Outgoing};
 
 use crate::messages::receives::DISOWNED_BYTES_MAX;

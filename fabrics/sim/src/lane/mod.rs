@@ -14,7 +14,7 @@ use std::sync::Arc;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
     Block, BlockDescriptor, HELLO_BYTES_MAX, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits,
-    Loan, LoanError, Returns,
+    Loan, LoanError, Returns, Wait,
 };
 
 pub use ends::{SimLaneReceiver, SimLaneSender};
@@ -168,7 +168,9 @@ impl LaneDriver for SimLanes {
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.returns.get(&lane)?.next()
     }
+}
 
+impl Wait for SimLanes {
     fn prepare_wait(&mut self) {}
 
     fn finish_wait(&mut self) {

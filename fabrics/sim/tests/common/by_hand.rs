@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use farcall_base::{Address, AddressError, Instant};
 use farcall_driver::{
     Block, BlockDescriptor, Datagram, DatagramLimits, Destination, LaneDriver, LaneEvent, LaneFault, LaneId,
-    LaneLimits, LaneReceiver, LaneSender, Loan, LoanError, Packet, Record, RecordKind, SendError,
+    LaneLimits, LaneReceiver, LaneSender, Loan, LoanError, Packet, Record, RecordKind, SendError, Wait,
 };
 use farcall_sim::Fabric;
 
@@ -84,6 +84,16 @@ impl<D: Datagram> Datagram for ByHand<D> {
         self.inner.release(packet);
     }
 
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        self.inner.next_unreachable()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl<D: Wait> Wait for ByHand<D> {
     fn prepare_wait(&mut self) {
         self.inner.prepare_wait();
     }
@@ -157,18 +167,6 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.inner.due_return(lane)
-    }
-
-    fn prepare_wait(&mut self) {
-        self.inner.prepare_wait();
-    }
-
-    fn finish_wait(&mut self) {
-        self.inner.finish_wait();
-    }
-
-    fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.inner.wait_descriptors()
     }
 }
 

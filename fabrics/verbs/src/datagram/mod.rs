@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Instant};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError, Wait,
 };
 
 pub use address::NAME;
@@ -253,11 +253,23 @@ impl Datagram for VerbsDatagram {
         self.receiving.put_back(packet.slot());
     }
 
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Wait for VerbsDatagram {
     fn prepare_wait(&mut self) {
         self.take_device_events();
         self.channel.drain();
         self.receiving.arm();
     }
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         let mut descriptors = vec![self.channel.descriptor()];

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
     Block, BlockDescriptor, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan,
-    LoanError,
+    LoanError, Wait,
 };
 
 use super::conductor::Command;
@@ -87,7 +87,9 @@ impl LaneDriver for VerbsLanes {
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.lanes.get(&lane)?.arrivals.next_return()
     }
+}
 
+impl Wait for VerbsLanes {
     fn prepare_wait(&mut self) {
         self.channel.drain();
         for state in self.lanes.values() {

@@ -1,7 +1,7 @@
 //! Counts packets and bytes both ways.
 
-use crate::decorate::delegate::delegate_datagram;
-use crate::{CounterFile, Datagram, Destination, Packet, SendError};
+use crate::decorate::delegate::{delegate_datagram, delegate_wait};
+use crate::{CounterFile, Datagram, Destination, Packet, SendError, Wait};
 
 crate::declare_counters! {
     /// What passed through a datagram driver.
@@ -40,8 +40,12 @@ impl<D: Datagram> Count<D> {
     }
 }
 
+impl<D: Datagram> Wait for Count<D> {
+    delegate_wait!();
+}
+
 impl<D: Datagram> Datagram for Count<D> {
-    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, next_unreachable);
 
     #[inline]
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::Instant;
 
-use crate::{Datagram, DatagramLimits, Destination, Packet, SendError};
+use crate::{Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
 use farcall_base::{Address, AddressError};
 
 /// Passes the named methods of [`Datagram`] on to a field.
@@ -70,25 +70,32 @@ macro_rules! delegate_datagram {
             self.$inner.next_deadline()
         }
     };
-    (@wait_descriptors $inner:ident) => {
+    (@next_unreachable $inner:ident) => {
         fn next_unreachable(&mut self) -> Option<$crate::Destination> {
             self.$inner.next_unreachable()
         }
 
-        fn prepare_wait(&mut self) {
-            self.$inner.prepare_wait();
-        }
-
-        fn finish_wait(&mut self) {
-            self.$inner.finish_wait();
-        }
-
-        fn wait_descriptors(&self) -> Vec<std::os::fd::RawFd> {
-            self.$inner.wait_descriptors()
-        }
     };
 }
 pub(crate) use delegate_datagram;
+
+/// Passes [`Wait`] on to the field `inner`.
+macro_rules! delegate_wait {
+    () => {
+        fn prepare_wait(&mut self) {
+            self.inner.prepare_wait();
+        }
+
+        fn finish_wait(&mut self) {
+            self.inner.finish_wait();
+        }
+
+        fn wait_descriptors(&self) -> Vec<std::os::fd::RawFd> {
+            self.inner.wait_descriptors()
+        }
+    };
+}
+pub(crate) use delegate_wait;
 
 /// Passes everything of [`LaneDriver`](crate::LaneDriver) but `poll_event`, `take` and the associated types
 /// on to the field `inner`.
@@ -154,18 +161,6 @@ macro_rules! delegate_lane_driver {
         fn due_return(&mut self, lane: $crate::LaneId) -> Option<$crate::BlockDescriptor> {
             self.inner.due_return(lane)
         }
-
-        fn prepare_wait(&mut self) {
-            self.inner.prepare_wait();
-        }
-
-        fn finish_wait(&mut self) {
-            self.inner.finish_wait();
-        }
-
-        fn wait_descriptors(&self) -> Vec<std::os::fd::RawFd> {
-            self.inner.wait_descriptors()
-        }
     };
 }
 pub(crate) use delegate_lane_driver;
@@ -220,10 +215,16 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
         (**self).release(packet);
     }
 
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        (**self).next_unreachable()
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         (**self).next_deadline()
     }
+}
 
+impl<D: Datagram + ?Sized> Wait for Box<D> {
     fn prepare_wait(&mut self) {
         (**self).prepare_wait();
     }

@@ -9,9 +9,9 @@ use core::time::Duration;
 use farcall_base::Instant;
 
 use crate::clock::Clock;
-use crate::decorate::delegate::delegate_datagram;
+use crate::decorate::delegate::{delegate_datagram, delegate_wait};
 use crate::decorate::held::{Held, HeldPackets};
-use crate::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
+use crate::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
 use farcall_base::Random;
 
 /// The most later packets that overtake a reordered one.
@@ -193,8 +193,12 @@ impl<D: Datagram> Fault<D> {
     }
 }
 
+impl<D: Datagram> Wait for Fault<D> {
+    delegate_wait!();
+}
+
 impl<D: Datagram> Datagram for Fault<D> {
-    delegate_datagram!(inner: name, keep_peer, address, resolve, send_room, release, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, address, resolve, send_room, release, next_unreachable);
 
     /// What is damaged here, no fabric notices.
     fn limits(&self) -> DatagramLimits {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use farcall_base::Instant;
 
 use crate::clock::Clock;
-use crate::decorate::delegate::delegate_lane_driver;
+use crate::decorate::delegate::{delegate_lane_driver, delegate_wait};
 use crate::{
     CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES,
-    RecordKind,
+    RecordKind, Wait,
 };
 use farcall_base::Random;
 
@@ -54,6 +54,10 @@ impl<L: LaneDriver> LaneDelay<L> {
         let counters = Arc::new(LaneDelayCounters::new(CounterFile::process(), label));
         Self { inner, config, random: Random::new(config.seed), clock, counters }
     }
+}
+
+impl<L: LaneDriver> Wait for LaneDelay<L> {
+    delegate_wait!();
 }
 
 impl<L: LaneDriver> LaneDriver for LaneDelay<L> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::{
     Block, BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    Loan, LoanError, RECORD_HEADER_BYTES, Record, RecordKind,
+    Loan, LoanError, RECORD_HEADER_BYTES, Record, RecordKind, Wait,
 };
 use farcall_base::{Address, AddressError, Instant};
 
@@ -162,7 +162,9 @@ impl LaneDriver for Scripted {
     fn due_return(&mut self, _lane: LaneId) -> Option<BlockDescriptor> {
         None
     }
+}
 
+impl Wait for Scripted {
     fn prepare_wait(&mut self) {}
 
     fn finish_wait(&mut self) {}

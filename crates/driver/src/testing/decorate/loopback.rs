@@ -4,8 +4,8 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use crate::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
-use farcall_base::{Address, AddressError};
+use crate::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull, Wait};
+use farcall_base::{Address, AddressError, Instant};
 
 /// What a loopback's packets can be.
 const MTU_BYTES: usize = 1000;
@@ -112,6 +112,20 @@ impl Datagram for Loopback {
     fn release(&mut self, packet: Packet) {
         self.lent[packet.slot() as usize] = None;
     }
+
+    fn next_unreachable(&mut self) -> Option<Destination> {
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Wait for Loopback {
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         Vec::new()

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::decorate::delegate::delegate_datagram;
+use crate::decorate::delegate::{delegate_datagram, delegate_wait};
 use crate::decorate::pcapng::{Direction, Ends, write_packet, write_start};
-use crate::{Datagram, Destination, Packet, SendError};
+use crate::{Datagram, Destination, Packet, SendError, Wait};
 use farcall_base::{Address, AddressError};
 
 /// Nanoseconds since 1970.
@@ -68,8 +68,12 @@ impl<D: Datagram, W: Write + Send> Pcap<D, W> {
     }
 }
 
+impl<D: Datagram, W: Write + Send> Wait for Pcap<D, W> {
+    delegate_wait!();
+}
+
 impl<D: Datagram, W: Write + Send> Datagram for Pcap<D, W> {
-    delegate_datagram!(inner: name, keep_peer, limits, address, send_room, flush, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, send_room, flush, release, next_deadline, next_unreachable);
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let destination = self.inner.resolve(address)?;

@@ -1,9 +1,9 @@
 //! Traces what a datagram driver does, and when.
 
 use crate::clock::Clock;
-use crate::decorate::delegate::delegate_datagram;
+use crate::decorate::delegate::{delegate_datagram, delegate_wait};
 use crate::trace::{EventDescription, Tracer};
-use crate::{Datagram, Destination, Packet, SendError};
+use crate::{Datagram, Destination, Packet, SendError, Wait};
 
 /// The numbers of the decorators' events.
 pub mod event {
@@ -63,8 +63,12 @@ impl<D: Datagram> Trace<D> {
     }
 }
 
+impl<D: Datagram> Wait for Trace<D> {
+    delegate_wait!();
+}
+
 impl<D: Datagram> Datagram for Trace<D> {
-    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, next_unreachable);
 
     #[inline]
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
