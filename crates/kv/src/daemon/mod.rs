@@ -248,6 +248,8 @@ impl<'e> Daemon<'e> {
         // A lease is renewed in turns, and a backup's disk wakes nobody.
         let has_time = self.replicator.is_some() || self.backups.as_ref().is_some_and(Backups::is_working);
         self.endpoint.stay_awake(has_time || self.clients() > 0 || self.shard.is_flushing());
+        // It may sleep now, and others use the shard meanwhile.
+        self.shard.release();
         if self.poll_network(true, &mut NobodyObserves) > 0 {
             self.idle_turns = 0;
         }
