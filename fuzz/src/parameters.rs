@@ -1,4 +1,4 @@
-//! Text from users and files: parameters and quantities.
+//! Text from users and files: parameters, quantities and policies.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStringExt;
 use farcall::parameters::quantity::{parse_duration, parse_size, show_duration, show_size};
 use farcall::parameters::{PARAMETERS, Settings, Sources};
 
-/// Reads the bytes as a configuration file, as assignments, as variables, and as values of every parameter.
+/// Reads the bytes as a policy, as a configuration file, as assignments, as variables, and as values of every
+/// parameter.
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
+    farcall::policy::fuzz_policy(bytes);
     values_survive_being_shown(&text);
     let file = Some(("some.toml".into(), text.clone().into_owned()));
     settings_survive_being_shown(&Sources { file, ..Sources::default() });

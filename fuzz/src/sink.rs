@@ -1,6 +1,6 @@
 //! What the attacked transport and the honest one report to.
 
-use farcall_base::Identity;
+use farcall_base::{Identity, Principal};
 use farcall_transport::{
     CallId, DownReason, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, RequestBatch,
     RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
@@ -129,7 +129,7 @@ impl Sink for TargetSink {
 
     fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
-    fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, _peer: Identity) {
+    fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, _peer: Identity, _: &Principal) {
         assert!(!self.ended.contains(&session), "numbers are not used again");
         if self.honest.is_some() {
             assert_eq!(self.hostile.replace(session), None, "the hostile peer connects once");
@@ -184,7 +184,7 @@ impl Sink for HonestSink {
         panic!("the honest peer sends no messages, but {send:?} ended");
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}
+    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity, _: &Principal) {}
 
     fn session_down(&mut self, _: &mut dyn Outbox, _: SessionId, reason: &DownReason) {
         panic!("the honest peer's session ended: {reason}");

@@ -5,14 +5,16 @@
 //! Only its owner may read it, as `ssh` demands of private keys: a regular file of the process's own user or
 //! of root, without a permission for anybody else.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant as WallTime, SystemTime};
+use std::time::{Duration, Instant as WallTime};
 
 use farcall_base::ClusterKey;
 use zeroize::Zeroizing;
+
+use crate::FileStamp;
 
 /// The permissions by which others than the owner read or write a file.
 const OTHERS: u32 = 0o077;
@@ -72,24 +74,10 @@ pub enum KeyFileError {
     },
 }
 
-/// What changes when a file does.
-#[derive(PartialEq, Eq)]
-struct Stamp {
-    changed: Option<SystemTime>,
-    bytes: u64,
-    inode: u64,
-}
-
-impl Stamp {
-    fn of(file: &Metadata) -> Self {
-        Self { changed: file.modified().ok(), bytes: file.len(), inode: file.ino() }
-    }
-}
-
 /// A file of cluster keys that is looked at again from time to time.
 pub struct KeyFile {
     path: PathBuf,
-    stamp: Stamp,
+    stamp: FileStamp,
     looked: WallTime,
     keys: Vec<ClusterKey>,
 }
@@ -113,7 +101,7 @@ impl KeyFile {
             return Ok(false);
         }
         self.looked = WallTime::now();
-        if self.path.metadata().is_ok_and(|file| Stamp::of(&file) == self.stamp) {
+        if self.path.metadata().is_ok_and(|file| FileStamp::of(&file) == self.stamp) {
             return Ok(false);
         }
         let (stamp, keys) = read(&self.path)?;
@@ -132,7 +120,7 @@ impl KeyFile {
     }
 }
 
-fn read(path: &Path) -> Result<(Stamp, Vec<ClusterKey>), KeyFileError> {
+fn read(path: &Path) -> Result<(FileStamp, Vec<ClusterKey>), KeyFileError> {
     let name = || path.display().to_string();
     let unreadable = |error: io::Error| KeyFileError::Unreadable { path: name(), reason: error.to_string() };
     // A pipe must not keep whoever opens it waiting.
@@ -155,7 +143,7 @@ fn read(path: &Path) -> Result<(Stamp, Vec<ClusterKey>), KeyFileError> {
     if keys.is_empty() || keys.len() > ClusterKey::RING_MAX {
         return Err(KeyFileError::Number { path: name(), keys: keys.len() });
     }
-    Ok((Stamp::of(&about), keys))
+    Ok((FileStamp::of(&about), keys))
 }
 
 /// The keys of a file, or the line that is none.

@@ -9,6 +9,7 @@
 //! and the clock, `testing` the conformance suites and decorators.
 
 mod descriptors;
+mod file_stamp;
 mod key_file;
 mod memory;
 mod process;
@@ -17,6 +18,7 @@ mod telemetry;
 mod testing;
 
 pub use descriptors::{ReadableSet, kept_from_children, memory_file, wait_readable};
+pub use file_stamp::FileStamp;
 pub use key_file::{KeyFile, KeyFileError};
 pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,

@@ -10,6 +10,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use farcall_base::Principal;
 use farcall_transport::{Payload, Service};
 
 use crate::endpoint::{Deferred, Endpoint, Peer};
@@ -29,6 +30,7 @@ const BLOCKING_BYTES_MAX: usize = 256 << 20;
 #[derive(Debug)]
 pub struct TakenRequest {
     peer: Peer,
+    principal: Principal,
     service: Service,
     payload: Payload,
 }
@@ -37,6 +39,11 @@ impl TakenRequest {
     /// The caller.
     pub fn peer(&self) -> Peer {
         self.peer
+    }
+
+    /// Who the caller is, as far as the transport of its session proves it.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// The service that was called.
@@ -215,7 +222,8 @@ impl Endpoint {
         }
         self.serve(service, move |request, reply| {
             let (peer, service) = (request.peer(), request.service());
-            let request = TakenRequest { peer, service, payload: request.take() };
+            let principal = reply.principal();
+            let request = TakenRequest { peer, principal, service, payload: request.take() };
             entrance.0.push(request, reply.defer().0);
         });
         Ok(())

@@ -90,6 +90,7 @@
 //! | connect to names, leave without a loss | [`Endpoint::connect`], [`Endpoint::listen`], [`Listener::leave`] |
 //! | choose a transport, see which was taken | [`TransportKind`], [`Endpoint::way`] |
 //! | read what a process counts | [`CounterFile`], [`CounterReader`] |
+//! | learn who calls, decide who may | [`Reply::principal`], [`policy`] |
 //! | tune | [`parameters`] |
 //! | run clusters that you do not have | [`simulated`] |
 
@@ -103,6 +104,7 @@ mod life;
 mod names;
 mod node;
 pub mod parameters;
+pub mod policy;
 mod serving_threads;
 pub mod simulated;
 mod transports;

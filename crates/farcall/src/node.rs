@@ -7,6 +7,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use farcall_base::{Identity, SessionNumbers, explained};
@@ -19,9 +20,10 @@ use crate::bootstrap::{
     REGISTRY_DEFAULT, Rendezvous,
 };
 use crate::connect::Directions;
-use crate::endpoint::{Endpoint, EndpointCounters, Idler};
+use crate::endpoint::{Endpoint, EndpointCounters, Guard, Idler};
 use crate::names::{Compared, NamesBook, NamesSource, WrittenDown, WrittenDownError};
 use crate::parameters::{EndpointSettings, Settings, SettingsError};
+use crate::policy::{PolicyFile, PolicyFileError};
 use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 
 /// This process as a member of its cluster.
@@ -175,6 +177,8 @@ impl Node {
             Some(host) => Site::Simulated(host),
             None => Site::Machine(self.local_ip(settings)?),
         };
+        let policy = settings.security.policy_file.map(|path| PolicyFile::open(Path::new(path.as_str())));
+        let guard = policy.transpose()?.map(|policy| Guard::new(policy, self.host.is_none()));
         let seed = site.seed(identity);
         // Simulated hosts take their turns in one thread: to wait for another one would be to wait for ever.
         let is_simulated = self.host.is_some();
@@ -211,7 +215,7 @@ impl Node {
         directions.publish(transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
         counters.incarnation.set(identity.incarnation);
-        Ok(Endpoint::new(
+        let endpoint = Endpoint::new(
             transport,
             call_timeout,
             message_timeout,
@@ -219,7 +223,8 @@ impl Node {
             idler,
             counters,
             Arc::new(directions),
-        ))
+        );
+        Ok(endpoint.guarded_by(guard))
     }
 
     /// The address of this machine at which endpoints are reached: that of the interface that the settings
@@ -270,6 +275,9 @@ pub enum EndpointError {
         /// The name.
         name: String,
     },
+    /// The policy that `security.policy_file` names is of no use.
+    #[error("security.policy_file: {0}")]
+    Policy(#[from] PolicyFileError),
     /// The other ranks cannot be told.
     #[error(transparent)]
     Publish(#[from] PublishError),

@@ -15,6 +15,7 @@ use core::time::Duration;
 use std::fmt::Debug;
 use std::io;
 
+use farcall_base::Principal;
 use farcall_transport::Service;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +24,7 @@ pub use self::decode::DEPTH_MAX;
 use self::decode::value_of;
 
 use crate::client::{Client, ClientCall, ClientConnection, ClientError};
-use crate::endpoint::{CallError, Endpoint, Peer};
+use crate::endpoint::{CallError, Endpoint, Peer, Reply};
 
 /// With this code requests are refused that are not of the service's type.
 pub const MALFORMED: u8 = 255;
@@ -86,6 +87,15 @@ pub enum TypedError<E: Debug> {
     Call(#[from] ClientError),
 }
 
+/// Who calls a typed service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The caller; can be called back.
+    pub peer: Peer,
+    /// Who it is, as far as the transport of its session proves it.
+    pub principal: Principal,
+}
+
 /// What a typed call gives.
 pub type TypedResult<S> = Result<<S as TypedService>::Reply, TypedError<<S as TypedService>::Error>>;
 
@@ -96,11 +106,21 @@ impl Endpoint {
         mut handler: impl FnMut(S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
     ) {
         self.serve(S::SERVICE, move |request, reply| match value_of(request.payload()) {
-            Ok(value) => match postcard::to_stdvec(&handler(value)) {
-                Ok(answer) => reply.send(&answer),
-                // The caller is told that there is no answer.
-                Err(_) => drop(reply),
-            },
+            Ok(value) => answer::<S>(reply, &handler(value)),
+            Err(_) => reply.refuse(MALFORMED),
+        });
+    }
+
+    /// As [`Endpoint::serve_typed`], for a handler that wants to know who calls.
+    pub fn serve_typed_by_caller<S: TypedService>(
+        &self,
+        mut handler: impl FnMut(&Caller, S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
+    ) {
+        self.serve(S::SERVICE, move |request, reply| match value_of(request.payload()) {
+            Ok(value) => {
+                let caller = Caller { peer: request.peer(), principal: reply.principal() };
+                answer::<S>(reply, &handler(&caller, value));
+            }
             Err(_) => reply.refuse(MALFORMED),
         });
     }
@@ -187,6 +207,15 @@ impl<S: TypedService> TypedCall<S> {
     pub fn wait(self) -> TypedResult<S> {
         let answer = self.call.wait();
         decode::<S>(answer.as_deref().map_err(Clone::clone))
+    }
+}
+
+/// Answers with what a handler gave.
+fn answer<S: TypedService>(reply: Reply<'_>, result: &Result<S::Reply, S::Error>) {
+    match postcard::to_stdvec(result) {
+        Ok(answer) => reply.send(&answer),
+        // The caller is told that there is no answer.
+        Err(_) => drop(reply),
     }
 }
 

@@ -191,7 +191,7 @@ pub unsafe extern "C" fn farcall_endpoint_open(
             let opened = node.endpoint_with(kind, &chosen).map_err(|error| {
                 let status = match error {
                     EndpointError::Unknown(_) => FARCALL_UNKNOWN_TRANSPORT,
-                    EndpointError::NoInterface { .. } => FARCALL_SETTINGS,
+                    EndpointError::NoInterface { .. } | EndpointError::Policy(_) => FARCALL_SETTINGS,
                     _ => FARCALL_RESOURCES,
                 };
                 Failure::new(status, error)

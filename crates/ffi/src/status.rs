@@ -80,6 +80,8 @@ pub enum Status {
     FARCALL_TOO_MANY = 46,
     /// What arrived is longer than the memory for it.
     FARCALL_TRUNCATED = 47,
+    /// The policy of the peer, or of the store, does not allow it. Nothing ran, and nothing was changed.
+    FARCALL_NOT_ALLOWED = 48,
 
     /// There is no such object.
     FARCALL_NO_OBJECT = 60,
@@ -141,6 +143,7 @@ impl Status {
             FARCALL_TOO_LONG => c"the message is longer than the session carries",
             FARCALL_TOO_MANY => c"too many operations are in flight",
             FARCALL_TRUNCATED => c"what arrived is longer than the memory for it",
+            FARCALL_NOT_ALLOWED => c"the policy does not allow it",
             FARCALL_NO_OBJECT => c"there is no such object",
             FARCALL_UNKNOWN_TABLE => c"there is no such table",
             FARCALL_WRONG_VERSION => c"the object has another version",
@@ -154,7 +157,7 @@ impl Status {
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 41] = [
+const EVERY: [Status; 42] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -188,6 +191,7 @@ const EVERY: [Status; 41] = [
     FARCALL_TOO_LONG,
     FARCALL_TOO_MANY,
     FARCALL_TRUNCATED,
+    FARCALL_NOT_ALLOWED,
     FARCALL_NO_OBJECT,
     FARCALL_UNKNOWN_TABLE,
     FARCALL_WRONG_VERSION,
@@ -226,6 +230,7 @@ pub fn of_call(error: &CallError) -> (Status, u8) {
         CallError::PeerDown(reason) => of_end(reason),
         CallError::UnknownService => FARCALL_UNKNOWN_SERVICE,
         CallError::Leaving => FARCALL_LEAVING,
+        CallError::NotAllowed { .. } => FARCALL_NOT_ALLOWED,
         CallError::Abandoned => FARCALL_ABANDONED,
         CallError::AnswerTooLong => FARCALL_ANSWER_TOO_LONG,
         CallError::Refused { code, .. } => return (FARCALL_REFUSED, *code),

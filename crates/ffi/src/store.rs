@@ -14,8 +14,8 @@ use crate::endpoint::EndpointHandle;
 use crate::payload::PayloadHandle;
 use crate::status::Status::{
     self, FARCALL_DISK_FAILED, FARCALL_INVALID_ARGUMENT, FARCALL_MISUNDERSTOOD, FARCALL_NO_OBJECT,
-    FARCALL_NOT_A_NUMBER, FARCALL_STORE_FULL, FARCALL_TIMED_OUT, FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER,
-    FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
+    FARCALL_NOT_A_NUMBER, FARCALL_NOT_ALLOWED, FARCALL_STORE_FULL, FARCALL_TIMED_OUT, FARCALL_TOO_MANY,
+    FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
 };
 use crate::status::of_call;
 
@@ -341,6 +341,7 @@ fn explained<E: Refusal + core::error::Error>(failure: StoreFailure<E>) -> Failu
         StoreFailure::Store(error) => error.status(),
         StoreFailure::WrongShard => FARCALL_INVALID_ARGUMENT,
         StoreFailure::Busy => FARCALL_TOO_MANY,
+        StoreFailure::NotAllowed { .. } => FARCALL_NOT_ALLOWED,
         StoreFailure::NotReplicated(_) | StoreFailure::Forgotten => FARCALL_TIMED_OUT,
         StoreFailure::NotConnected(_) => FARCALL_UNKNOWN_PEER,
         StoreFailure::NoAnswer(error) => of_call(error).0,

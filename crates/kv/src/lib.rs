@@ -76,6 +76,7 @@ mod client;
 pub mod daemon;
 mod decimal;
 pub mod durable;
+mod guard;
 mod limits;
 pub mod replicated;
 pub mod resp;
@@ -90,6 +91,7 @@ pub use client::fuzz_answers;
 pub use client::{Client, Failure, FoundObject, Operation, Page, Receipt, ScanPosition};
 #[doc(hidden)]
 pub use durable::fuzz_log;
+pub use guard::TableGuard;
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };

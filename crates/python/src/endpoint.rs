@@ -113,6 +113,10 @@ impl Endpoint {
         Ok(self.open()?.endpoint.way(peer.0).map(|taken| taken.way))
     }
 
+    fn principal(&self, peer: Peer) -> PyResult<String> {
+        Ok(self.open()?.endpoint.principal(peer.0).to_string())
+    }
+
     #[pyo3(signature = (peer, service, data, timeout = None))]
     fn call(
         &self,

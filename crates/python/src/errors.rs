@@ -29,6 +29,7 @@ mod classes {
     import_exception!(farcall.errors, InHandlerError);
     import_exception!(farcall.errors, LeavingError);
     import_exception!(farcall.errors, NoServerError);
+    import_exception!(farcall.errors, NotAllowedError);
     import_exception!(farcall.errors, NotConnectedError);
     import_exception!(farcall.errors, PeerClosedError);
     import_exception!(farcall.errors, PeerDeadError);
@@ -86,6 +87,7 @@ impl Raise for CallError {
             Self::PeerDown(reason) => ended(&reason, sentence),
             Self::UnknownService => UnknownServiceError::new_err(sentence),
             Self::Leaving => LeavingError::new_err(sentence),
+            Self::NotAllowed { .. } => NotAllowedError::new_err(sentence),
             Self::Abandoned => AbandonedError::new_err(sentence),
             Self::Refused { code: HANDLER_FAILED, why } => {
                 let sentence = format!("the peer's handler raised an exception{why}");
@@ -211,6 +213,7 @@ impl<E: Raise + core::error::Error> Raise for Failure<E> {
             Self::NoAnswer(error) => error.raise(),
             Self::NotConnected(error) => error.raise(),
             Self::Busy => TooManyError::new_err(text(self)),
+            Self::NotAllowed { .. } => NotAllowedError::new_err(text(self)),
             Self::WrongShard | Self::Misunderstood | Self::Forgotten | Self::NotReplicated(_) => {
                 StoreError::new_err(text(self))
             }

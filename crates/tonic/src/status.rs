@@ -34,6 +34,7 @@ fn of_call(error: &CallError, sentence: String) -> Status {
         CallError::PeerDown(_) | CallError::Leaving | CallError::NotSent(CallRefused::Down) => {
             Status::unavailable(sentence)
         }
+        CallError::NotAllowed { .. } => Status::permission_denied(sentence),
         CallError::UnknownService => Status::unimplemented("the peer serves no gRPC over farcall"),
         CallError::Abandoned => Status::unknown("the server dropped the call without an answer"),
         CallError::AnswerTooLong | CallError::NotSent(CallRefused::TooLong { .. }) => {

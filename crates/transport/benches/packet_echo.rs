@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use farcall_base::Address;
-use farcall_base::{Entropy, Identity};
+use farcall_base::{Entropy, Identity, Principal};
 use farcall_driver::clock::Clock;
 use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
@@ -65,7 +65,7 @@ impl Sink for Echo {
 
     fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
-    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}
+    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity, _: &Principal) {}
 
     fn session_down(&mut self, _: &mut dyn Outbox, _: SessionId, _: &DownReason) {}
 

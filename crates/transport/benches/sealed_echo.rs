@@ -4,7 +4,7 @@
 //! sides together and do not depend on how the threads of a machine are scheduled; and the handshake by
 //! itself: `cargo bench -p farcall-transport --bench sealed_echo`.
 
-use farcall_base::{ClusterKey, Entropy, Identity};
+use farcall_base::{ClusterKey, Entropy, Identity, Principal};
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_protocol::basic::BasicPolicy;
@@ -71,7 +71,7 @@ impl Sink for Echo {
 
     fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
-    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {
+    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity, _: &Principal) {
         self.sessions += 1;
     }
 

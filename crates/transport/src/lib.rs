@@ -24,6 +24,7 @@ mod waiting;
 pub use batch::{
     Matched, MatchedBatch, Message, MessageBatch, RequestBatch, Response, ResponseBatch, Together,
 };
+pub use farcall_protocol::keys::name_of_key;
 pub use farcall_protocol::matching::{Source, Tag};
 pub use kept::{Copied, Kept, Short};
 #[cfg(feature = "conformance")]

@@ -77,6 +77,8 @@ pub struct MatchState {
     pub notices: Receiving,
     /// Whether the session is in [`Matcher::unread`].
     is_listed: bool,
+    /// Whether the peer may send none.
+    pub is_refused: bool,
 }
 
 /// The messages of one session that leave.

@@ -17,6 +17,8 @@ pub enum Status {
     AnswerTooLong,
     /// The server is about to stop and takes no more requests: this one did not run.
     Leaving,
+    /// The server's policy does not let the caller call this service: it did not run. The payload says more.
+    NotAllowed,
     /// The handler refused with a code of its own; the payload may say more.
     Refused(u8),
 }
@@ -34,6 +36,7 @@ impl Status {
             Self::Abandoned => 2,
             Self::AnswerTooLong => 3,
             Self::Leaving => 5,
+            Self::NotAllowed => 6,
         }
     }
 
@@ -41,7 +44,7 @@ impl Status {
     /// refusal says more can be left out; an answer cannot.
     pub const fn without_payload(self) -> Self {
         match self {
-            Self::Refused(_) => self,
+            Self::Refused(_) | Self::NotAllowed => self,
             _ => Self::AnswerTooLong,
         }
     }
@@ -54,6 +57,7 @@ impl Status {
             2 => Some(Self::Abandoned),
             3 => Some(Self::AnswerTooLong),
             5 => Some(Self::Leaving),
+            6 => Some(Self::NotAllowed),
             0x100..=0x1ff => Some(Self::Refused(wire as u8)),
             _ => None,
         }
@@ -174,6 +178,9 @@ pub enum DownReason {
         /// What was wrong.
         what: &'static str,
     },
+    /// The peer sent a message, which the policy of this endpoint does not allow.
+    #[error("the policy does not let the peer send messages")]
+    NotAllowed,
     /// The peer refused us, or we it: another version, another user, unusable limits.
     #[error("the session was refused: {why}")]
     Refused {
@@ -191,6 +198,7 @@ pub(crate) fn down_reason(reason: EndReason) -> DownReason {
         EndReason::Restarted => DownReason::Restarted,
         EndReason::Closed => DownReason::Closed,
         EndReason::Violation { what } => DownReason::Violation { what },
+        EndReason::NotAllowed => DownReason::NotAllowed,
         EndReason::Refused(_) | EndReason::WaitingCallTooLong { .. } => {
             DownReason::Refused { why: reason.to_string() }
         }

@@ -16,7 +16,7 @@
 use core::time::Duration;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Identity, Instant, Principal};
 use farcall_driver::{Loan, LoanError, Wait};
 use farcall_protocol::matching::Tag;
 
@@ -136,6 +136,10 @@ pub trait Outbox {
     /// already too. Otherwise, as in the beginning, they wait for a receive.
     fn hand_on_unexpected(&mut self, hand_on: bool);
 
+    /// Whether the peer of a session that is up may send messages, as it may in the beginning: otherwise the
+    /// session ends with the first, by [`DownReason::NotAllowed`].
+    fn let_send(&mut self, session: SessionId, may_send: bool);
+
     /// Memory that can be sent without a copy where the driver can do so. What is in it is left over from
     /// earlier loans.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
@@ -169,8 +173,16 @@ pub trait Sink {
     /// A send that was queued has ended: the peer's memory has it, or the session is down.
     fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome);
 
-    /// A session that we asked for, or that a peer opened, is ready.
-    fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity);
+    /// A session that we asked for, or that a peer opened, is ready; or one that was up goes on over another
+    /// way. `peer` is what the peer says of itself, and `principal` who it is as far as the transport proves
+    /// it, over this way. Comes before anything else of the session.
+    fn session_up(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        peer: Identity,
+        principal: &Principal,
+    );
 
     /// A session ended. None of its unanswered calls will get a response; whether their requests ran is
     /// unknown.
@@ -178,8 +190,8 @@ pub trait Sink {
 
     /// The way of a session that is up broke, and the session is about to go on over another one, under the
     /// same number. None of its unanswered calls will get a response, and whether their requests ran is
-    /// unknown; the ends of sends are reported. If no other way leads to the peer [`Sink::session_down`]
-    /// follows. Only of transports that have several ways.
+    /// unknown; the ends of sends are reported. [`Sink::session_up`] follows, or [`Sink::session_down`] if no
+    /// other way leads to the peer. Only of transports that have several ways.
     fn session_moved(&mut self, outbox: &mut dyn Outbox, session: SessionId);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, Principal};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
@@ -100,7 +100,7 @@ impl Sink for Log {
         self.sent.push(send);
     }
 
-    fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
+    fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, peer: Identity, _: &Principal) {
         self.ups.push((session, peer));
     }
 

@@ -8,6 +8,8 @@ use core::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
+use farcall_base::Principal;
+
 use crate::folder::Directory;
 use crate::options;
 
@@ -144,6 +146,13 @@ impl Allow {
             false => Err(format!("it runs as user {peer}, this process as user {own}")),
         }
     }
+}
+
+/// The user at the other end of a connected Unix socket, when it connected or began to listen. One that has no
+/// number in the user namespace of this process is nobody.
+pub fn principal(socket: impl AsFd) -> Principal {
+    let user = options::peer_user(socket.as_fd()).map(|peer| peer.user);
+    user.ok().filter(|user| !is_nobody(*user)).map_or(Principal::Unproven, Principal::User)
 }
 
 /// Whether a number stands for every user without one. In a namespace that maps all users nobody is without.

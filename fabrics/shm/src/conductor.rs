@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use farcall_base::Principal;
 use farcall_driver::{LaneFault, LaneId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown};
@@ -84,6 +85,8 @@ pub struct Established {
     pub own_blocks: Option<Mapping>,
     /// Whether the peer's memory is copied before it is looked at.
     pub copies: bool,
+    /// The peer's user.
+    pub principal: Principal,
 }
 
 /// What the conductor tells the driver.

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use crate::access::Standing;
+use crate::access::{self, Standing};
 use crate::conductor::{Command, Established, Link, Notice, Shared, ShmCounters};
 use crate::connection::{Call, Connection, Own, Phase};
 use crate::handshake::{
@@ -318,7 +318,8 @@ impl Connections {
             }
         };
         let copies = self.shared.terms.trust.copies(connection.standing);
-        let established = Established { peer, ring, link, own_blocks: blocks, copies };
+        let principal = access::principal(&*connection.socket);
+        let established = Established { peer, ring, link, own_blocks: blocks, copies, principal };
         connection.phase = Phase::Up;
         self.counters.lanes_up.increment();
         self.shared.notify(match is_ours {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
     LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, Wait,
@@ -90,6 +90,7 @@ struct LaneState {
     next_home: Option<Arc<PeerBlocks>>,
     /// The memory of its own in which a peer that is not trusted finds the blocks that it is lent.
     own_blocks: Option<Mapping>,
+    principal: Principal,
 }
 
 impl ShmLanes {
@@ -142,14 +143,15 @@ impl ShmLanes {
     }
 
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
-        let Established { peer, ring, link, own_blocks, copies } = established;
+        let Established { peer, ring, link, own_blocks, copies, principal } = established;
         self.any_own_blocks |= own_blocks.is_some();
         let sender =
             ShmSender::new(peer.ring, peer.doorbell, self.config.nontemporal, self.spare.wanted_bytes());
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link, copies));
         let receiver = ShmReceiver::new(Arc::clone(&ring), Arc::downgrade(&peer_blocks), copies);
         let ends = Some((sender, receiver));
-        self.lanes.insert(lane, LaneState { ends, ring, peer_blocks, next_home: None, own_blocks });
+        let state = LaneState { ends, ring, peer_blocks, next_home: None, own_blocks, principal };
+        self.lanes.insert(lane, state);
         peer.hello
     }
 }
@@ -191,6 +193,10 @@ impl LaneDriver for ShmLanes {
 
     fn take(&mut self, lane: LaneId) -> Option<(ShmSender, ShmReceiver)> {
         self.lanes.get_mut(&lane)?.ends.take()
+    }
+
+    fn principal(&self, lane: LaneId) -> Principal {
+        self.lanes.get(&lane).map_or(Principal::Unproven, |state| state.principal.clone())
     }
 
     fn close(&mut self, lane: LaneId) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallTime};
 
-use farcall_base::Address;
+use farcall_base::{Address, Principal};
 use farcall_transport::{Outgoing, Spares, split_composed};
 
 use crate::config::{TcpConfig, TcpCounters};
@@ -97,6 +97,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Who is at the other end, as far as that is proven.
+    pub fn principal(&self) -> Principal {
+        self.secure.as_ref().map_or(Principal::Unproven, |session| session.principal())
+    }
+
     pub fn new(
         stream: Stream,
         peer: SocketAddr,

@@ -3,14 +3,14 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant as WallTime};
 
-use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
+use farcall_base::{Instant, Principal};
 use farcall_driver::{Destination, Wait};
 use farcall_transport::{Library, Outgoing};
 
 use crate::FORMAT;
 use crate::arrival::{Body, TcpArrival};
-use crate::connection::{Origin, Phase};
+use crate::connection::{Connection, Origin, Phase};
 use crate::endpoint::{Loss, Tcp};
 use crate::frame::WHOLE_BYTES_MAX;
 use crate::reading::ARRIVALS_MAX;
@@ -87,6 +87,10 @@ impl Library for Tcp {
                 FORMAT.parse(address).is_ok_and(|place| place.ip() == connection.peer.ip())
             }
         })
+    }
+
+    fn principal(&self, of: Destination) -> Principal {
+        self.connections.get(of.0).map_or(Principal::Unproven, Connection::principal)
     }
 
     fn forget(&mut self, to: Destination) {

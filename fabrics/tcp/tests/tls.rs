@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall_driver::KeyFileError;
+use farcall_base::{ClusterKey, Principal};
+use farcall_driver::{Destination, KeyFileError};
 use farcall_tcp::{ListenError, Tcp, TcpConfig, TlsConfig, TlsError};
-use farcall_transport::{Arrival, Library, Outgoing, library_conformance};
+use farcall_transport::{Arrival, Library, Outgoing, library_conformance, name_of_key};
 
 /// How long a case waits for what must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -123,8 +124,8 @@ fn with_certificates() -> Result<impl Fn() -> [Tcp; 2], String> {
 library_conformance!(cluster_key, super::with_key);
 library_conformance!(certificates, super::with_certificates);
 
-/// Whether a message of one reaches the other, or why not.
-fn attempt(client: &mut Tcp, server: &mut Tcp) -> Result<(), String> {
+/// What the server calls the client that a message of it came from, or why none came.
+fn attempt(client: &mut Tcp, server: &mut Tcp) -> Result<Destination, String> {
     let to = client.resolve(&server.address()).expect("its address");
     client.send(to, b"head", Outgoing::Slice(b"hello"));
     let deadline = Instant::now() + PATIENCE;
@@ -133,9 +134,9 @@ fn attempt(client: &mut Tcp, server: &mut Tcp) -> Result<(), String> {
         server.progress();
         if let Some(arrival) = server.next_arrival() {
             assert_eq!(arrival.payload().as_slice(), b"hello");
-            server.answer_to(&arrival, &client.address(), false).expect("its sender is there");
+            let from = server.answer_to(&arrival, &client.address(), false).expect("its sender is there");
             server.release(arrival);
-            break Ok(());
+            break Ok(from);
         }
         if let Some(lost) = client.next_loss() {
             assert_eq!(lost, to);
@@ -191,6 +192,35 @@ fn certificates_that_are_not_right_are_named() {
     let TlsConfig::Certificates { certificate, key, authority, .. } = good else { unreachable!() };
     let tolerant = TlsConfig::Certificates { certificate, key, authority, check_address: false };
     attempt(&mut endpoint(Some(tolerant)), &mut endpoint(Some(elsewhere))).expect("any of the authority's");
+}
+
+#[test]
+fn a_peer_is_known_by_the_names_of_its_certificate_or_by_its_key() {
+    let folder = Folder::new();
+    let (mut server, mut client) =
+        (endpoint(Some(folder.key("one", '1'))), endpoint(Some(folder.key("two", '1'))));
+    let from = attempt(&mut client, &mut server).expect("they have one key");
+    let name = name_of_key(&ClusterKey::new([0x11; 32]));
+    assert_eq!(server.principal(from), Principal::Key(name));
+    assert_eq!(client.principal(Destination(u32::MAX)), Principal::Unproven);
+    let (mut server, mut client) = (endpoint(None), endpoint(None));
+    let from = attempt(&mut client, &mut server).expect("they speak plainly");
+    assert_eq!(server.principal(from), Principal::Unproven);
+    if !has_openssl() {
+        return println!("unsupported: there is no openssl to make certificates with");
+    }
+    folder.authority("ca");
+    let names = "127.0.0.1,DNS:Worker.Example,URI:spiffe://example/Worker";
+    let [named, plain] = [("named", names), ("plain", "127.0.0.1")]
+        .map(|(name, names)| Some(folder.certificate(name, "ca", names, 10)));
+    let (mut server, mut client) = (endpoint(plain.clone()), endpoint(named.clone()));
+    let from = attempt(&mut client, &mut server).expect("both are of the authority");
+    let names = ["worker.example".to_owned(), "spiffe://example/Worker".to_owned()];
+    assert_eq!(server.principal(from), Principal::Certificate(names.into()));
+    // Neither an address nor a subject is a name.
+    let (mut server, mut client) = (endpoint(named), endpoint(plain));
+    let from = attempt(&mut client, &mut server).expect("both are of the authority");
+    assert_eq!(server.principal(from), Principal::Certificate([].into()));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{
     Block, BlockDescriptor, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
     Wait,
@@ -153,6 +153,10 @@ impl LaneDriver for MemoryLanes {
 
     fn take(&mut self, lane: LaneId) -> Option<(MemorySender, MemoryReceiver)> {
         self.with_wire(lane, |wire| wire.ends.take())?
+    }
+
+    fn principal(&self, _lane: LaneId) -> Principal {
+        Principal::Unproven
     }
 
     fn close(&mut self, lane: LaneId) {

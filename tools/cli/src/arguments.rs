@@ -97,6 +97,9 @@ pub enum Command {
     /// Makes the key of a cluster, or says which keys a file holds
     #[command(subcommand)]
     Key(Key),
+    /// Checks the rules for who may do what
+    #[command(subcommand)]
+    Policy(Policy),
     /// Finds the settings of a program that cannot be told apart from the best
     Tune(Tune),
 }
@@ -183,6 +186,26 @@ pub enum Key {
     Show {
         /// The file
         file: PathBuf,
+        /// Writes one JSON object to a file, or to standard output with `-`
+        #[arg(long, value_name = "FILE")]
+        json: Option<Destination>,
+    },
+}
+
+/// `farcall policy`.
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    /// Reads a policy; with --identity and --do says whether it allows something, and by which line. The exit
+    /// status is 1 for what is refused
+    Check {
+        /// The file
+        file: PathBuf,
+        /// Who wants to do it: `uid N`, `key NAME`, `certificate NAME`, `password`, or `none`
+        #[arg(long, requires = "act", value_name = "WHO")]
+        identity: Option<String>,
+        /// What is to be done, such as `service 10: call` or `table users: write`
+        #[arg(long = "do", requires = "identity", value_name = "WHAT")]
+        act: Option<String>,
         /// Writes one JSON object to a file, or to standard output with `-`
         #[arg(long, value_name = "FILE")]
         json: Option<Destination>,

@@ -94,6 +94,7 @@ fn run() -> Result<(), Failure> {
         }
         Command::Kv(mut kv) => commands::kv::run(&mut kv),
         Command::Key(key) => commands::key::run(&key),
+        Command::Policy(policy) => commands::policy::run(&policy),
         Command::Registry(registry) => commands::registry::run(&registry),
         Command::Completions(completions) => commands::completions::run(&completions),
         Command::Manual(manual) => commands::manual::run(&manual),

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, Principal};
 use farcall_driver::CounterFile;
 use farcall_limit::raw::{RawSlots, RawUcx, UcxCompletion};
 use farcall_protocol::matching::Source;
@@ -59,7 +59,7 @@ impl Sink for Count {
 
     fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
-    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity, _: &Principal) {
         self.up.push(session);
     }
 

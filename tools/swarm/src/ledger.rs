@@ -224,8 +224,8 @@ impl Ledger {
             DownReason::Refused { .. } => !scenario.tuning.of_hosts.is_empty(),
             // The simulated fabric loses packets and hosts, and never a connection by itself.
             DownReason::Violation { .. } | DownReason::Fabric { .. } | DownReason::NotPolled => false,
-            // A session does not end so.
-            DownReason::Moved => false,
+            // A session does not end so; nor so without a policy.
+            DownReason::Moved | DownReason::NotAllowed => false,
         }
     }
 

@@ -15,7 +15,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use farcall_base::Instant;
+use farcall_base::{Instant, Principal};
 
 use super::Wait;
 use crate::{Block, BlockDescriptor, Loan, LoanError, Record};
@@ -142,6 +142,9 @@ pub trait LaneDriver: Wait + Send {
     /// Both ends of a lane that has just come up; `None` when it is not up or was taken before. They stay
     /// usable, to no effect, after the lane is down.
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)>;
+
+    /// Who the peer of a lane is that is up, as far as the fabric proves it.
+    fn principal(&self, lane: LaneId) -> Principal;
 
     /// Tears a lane down; its peer sees [`LaneEvent::Down`], and so does the caller. Blocks lent to the peer
     /// come home when it has let go of them. Drop the writing end before: a decorator may keep records, and

@@ -280,6 +280,13 @@ pub enum CallError {
     /// The server is about to stop and takes no more requests; call another one. Nothing ran.
     #[error("the server is leaving")]
     Leaving,
+    /// The server's policy does not let this process call the service; nothing ran. Ask whoever keeps the
+    /// policy.
+    #[error("the server's policy does not allow the call{why}")]
+    NotAllowed {
+        /// What is not allowed, and who the server takes this process for.
+        why: Reason,
+    },
     /// The peer's handler dropped the request without an answer.
     #[error("the peer's handler gave no answer")]
     Abandoned,
@@ -320,6 +327,7 @@ fn outcome_of_other<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a
         Status::Abandoned => Err(CallError::Abandoned),
         Status::AnswerTooLong => Err(CallError::AnswerTooLong),
         Status::Leaving => Err(CallError::Leaving),
+        Status::NotAllowed => Err(CallError::NotAllowed { why: Reason::received(payload.as_slice()) }),
         Status::Refused(code) => Err(CallError::Refused { code, why: Reason::received(payload.as_slice()) }),
     }
 }

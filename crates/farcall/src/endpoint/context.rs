@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use farcall_base::Principal;
 use farcall_driver::{Loan, LoanError};
 use farcall_transport::{CallId, Outbox, Outgoing, Service, Status, Tag};
 
@@ -90,6 +91,11 @@ impl<'a> Context<'a> {
             payload: payload.into(),
             timeout: None,
         }
+    }
+
+    /// Who the peer of a session is, as far as its transport proves it.
+    pub fn principal(&self, peer: Peer) -> Principal {
+        self.state.sessions.principal_of(peer.session).clone()
     }
 
     /// Answers a request that was deferred.

@@ -15,6 +15,7 @@ farcall_driver::declare_counters! {
         late_answers: "answers" => "Answers to calls that had ended before",
         received: "messages" => "Tagged messages that a receive or a handler got",
         requests: "calls" => "Requests that a handler has dealt with, or that were refused",
+        not_allowed: "requests" => "Requests that the policy refused, and sessions that it ended for a message",
         sessions: "sessions" => "Opening or up now",
         peers_lost: "sessions" => "Sessions that ended",
         polls: "polls" => "Turns of the poll loop, counted when the clock is read",

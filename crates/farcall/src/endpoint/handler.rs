@@ -4,6 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use farcall_base::Principal;
 use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, Status, Submission};
 
 use super::context::Context;
@@ -103,6 +104,12 @@ impl<'a> Reply<'a> {
     pub fn defer(mut self) -> (Deferred, Context<'a>) {
         let context = self.end();
         (Deferred::new(self.request, context.state.late_replies.clone()), context)
+    }
+
+    /// Who the caller is, as far as the transport of its session proves it.
+    pub fn principal(&self) -> Principal {
+        let context = self.context.as_ref().expect("the context is there until the reply is consumed");
+        context.state.sessions.principal_of(self.request.session).clone()
     }
 
     /// The sending half of the endpoint, for loans and calls before the answer.

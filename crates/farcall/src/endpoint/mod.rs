@@ -13,6 +13,7 @@ mod counters;
 mod doorbell;
 mod event;
 mod future;
+mod guard;
 mod handler;
 mod idle;
 mod message;
@@ -33,6 +34,7 @@ use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::sync::Arc;
 
+use farcall_base::Principal;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_transport::trace::CallTracer;
@@ -46,6 +48,7 @@ pub(crate) use doorbell::Doorbell;
 pub use event::Event;
 pub use future::OrRefused;
 use future::{Done, OnDrop};
+pub(crate) use guard::Guard;
 pub use handler::{Deferred, Reply, Request};
 pub(crate) use idle::{Idler, SLEEP_MAX};
 pub use message::{
@@ -113,6 +116,12 @@ impl Endpoint {
         Self { core: RefCell::new(core), done, directions, call_timeout, dropped: RefCell::default() }
     }
 
+    /// With a policy that says what peers may do.
+    pub(crate) fn guarded_by(self, guard: Option<Guard>) -> Self {
+        self.core().state.guard = guard.map(Box::new);
+        self
+    }
+
     #[inline]
     fn core(&self) -> RefMut<'_, Core> {
         self.core
@@ -155,6 +164,19 @@ impl Endpoint {
     /// Prepares a call; see [`Call`] for the ways to make it.
     pub fn call<'p>(&self, peer: Peer, service: Service, payload: impl Into<Outgoing<'p>>) -> Call<'_, 'p> {
         Call { endpoint: self, peer, service, payload: payload.into(), timeout: None }
+    }
+
+    /// Who the peer of a session is, as far as its transport proves it.
+    pub fn principal(&self, peer: Peer) -> Principal {
+        self.core().state.sessions.principal_of(peer.session).clone()
+    }
+
+    /// From now on the endpoint's policy, if it has one, is not asked about requests: for a server that asks
+    /// one itself about what lies within its services, as a store does about tables. Messages stay under it.
+    pub fn leave_requests_to_caller(&self) {
+        if let Some(guard) = &mut self.core().state.guard {
+            guard.leave_requests();
+        }
     }
 
     /// Answers a request that its handler deferred.

@@ -220,6 +220,9 @@ impl Core {
         let mut expired = 0;
         if self.clock_pace.is_due() {
             self.read_clock();
+            if self.state.guard.is_some() {
+                self.renew_policy();
+            }
             if self.state.operations.earliest_deadline() <= self.state.now {
                 expired = self.expire(events.as_deref_mut());
             }
@@ -267,6 +270,15 @@ impl Core {
         self.state.counters.busy_polls.set(polls.busy);
         self.state.counters.in_flight.set(self.state.operations.in_flight(Kind::Call) as u64);
         self.state.follow_waits();
+    }
+
+    /// A changed policy holds for sessions that are up, too.
+    #[cold]
+    fn renew_policy(&mut self) {
+        let changed = self.state.guard.as_mut().and_then(|guard| guard.renew());
+        for (session, may_send) in changed.into_iter().flatten() {
+            self.transport.let_send(session, may_send);
+        }
     }
 
     /// Says how many operations ended because their deadline has passed.

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use std::collections::BTreeMap;
 
 use farcall_base::canary::{self, Rule};
-use farcall_base::{Identity, NO_RANK};
+use farcall_base::{Identity, NO_RANK, Principal};
 use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.
@@ -69,6 +69,8 @@ struct Live {
     has_messages: Cell<bool>,
     /// Whether another process answered than the one that was asked for; it is to be closed.
     is_strangers: bool,
+    /// Who the peer is, once the session is up.
+    principal: Principal,
 }
 
 /// A session that has ended.
@@ -109,6 +111,7 @@ impl Sessions {
             is_confirmed: true,
             has_messages: Cell::new(false),
             is_strangers: false,
+            principal: Principal::Unproven,
         };
         self.live.insert(peer.session, live);
         let is_of_it = |chosen: &Peer| chosen.rank == peer.rank && chosen.endpoint == peer.endpoint;
@@ -118,7 +121,7 @@ impl Sessions {
     }
 
     /// A session came up: one of those that are opening, or one that the peer opened.
-    pub fn up(&mut self, session: SessionId, identity: Identity) {
+    pub fn up(&mut self, session: SessionId, identity: Identity, principal: Principal) {
         let Identity { incarnation, rank, endpoint } = identity;
         let Some(live) = self.live.get_mut(&session) else {
             let peer = Peer { session, rank, endpoint };
@@ -129,11 +132,12 @@ impl Sessions {
                 is_confirmed: false,
                 has_messages: Cell::new(false),
                 is_strangers: false,
+                principal,
             };
             self.live.insert(session, live);
             return;
         };
-        live.state = SessionState::Up;
+        (live.state, live.principal) = (SessionState::Up, principal);
         if live.is_answered_by(&identity) {
             live.incarnation = incarnation;
         } else {
@@ -277,6 +281,11 @@ impl Sessions {
     /// Where a session stands; `None` when it has ended.
     pub fn state_of(&self, session: SessionId) -> Option<&SessionState> {
         self.live.get(&session).map(|live| &live.state)
+    }
+
+    /// Who the peer of a session is; of one that is not up nothing is proven.
+    pub fn principal_of(&self, session: SessionId) -> &Principal {
+        self.live.get(&session).map_or(&Principal::Unproven, |live| &live.principal)
     }
 
     /// The life of the process that a session leads to; 0 if that is not known, or the session has ended.

@@ -11,6 +11,7 @@ use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short,
 
 use super::counters::EndpointCounters;
 use super::event::StoredEvents;
+use super::guard::Guard;
 use super::handler::LateReplies;
 use super::message::{Envelope, Messages};
 use super::sessions::Sessions;
@@ -43,6 +44,8 @@ pub struct State {
     pub tracer: CallTracer,
     /// Requests are not taken any more, because the endpoint is about to stop.
     pub is_leaving: bool,
+    /// What peers may do; `None` without a policy, so that they may do everything.
+    pub guard: Option<Box<Guard>>,
     spares: Spares<Copied>,
 }
 
@@ -62,6 +65,7 @@ impl State {
             now,
             tracer,
             is_leaving: false,
+            guard: None,
             spares: Spares::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! One turn of the poll loop: what the transport reports in it, and how operations end.
 
-use farcall_base::Identity;
+use farcall_base::{Identity, Principal};
 use farcall_transport::trace::event;
 use farcall_transport::{
     CallId, DownReason, Incoming, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, RequestBatch,
@@ -12,6 +12,7 @@ use super::completion::OfCall;
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::message::{Cancellation, Envelope, Received, SendError};
+use super::refusal;
 use super::sessions::Peer;
 use super::sinks::{EventSink, Sinks};
 use super::slab::Kind;
@@ -152,14 +153,24 @@ impl Sink for Turn<'_, '_> {
         self.end_part(outbox, id, outcome);
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
-        self.state.sessions.up(session, peer);
+    fn session_up(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        peer: Identity,
+        principal: &Principal,
+    ) {
+        if let Some(guard) = &mut self.state.guard {
+            outbox.let_send(session, guard.admit(session, principal));
+        }
+        self.state.sessions.up(session, peer, principal.clone());
         self.state.counters.sessions.set(self.state.sessions.count());
         self.state.reported += 1;
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         let reason = &self.state.sessions.meaning_of(session, reason.clone());
+        self.forget_permit(session, reason);
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
         self.state.counters.sessions.set(self.state.sessions.count());
@@ -234,9 +245,34 @@ impl Turn<'_, '_> {
         self.state.operations.give_ready_back(ready);
     }
 
+    /// A session ends: the guard has nothing more to do with it.
+    fn forget_permit(&mut self, session: SessionId, reason: &DownReason) {
+        let Some(guard) = &mut self.state.guard else { return };
+        if *reason == DownReason::NotAllowed {
+            self.state.counters.not_allowed.increment();
+            guard.message_refused(self.state.sessions.principal_of(session));
+        }
+        guard.forget(session);
+    }
+
+    /// Refuses requests that the policy does not allow.
+    #[cold]
+    fn refuse_calls(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        let Some(guard) = &mut self.state.guard else { return };
+        let why = guard.refuse_calls(requests.session(), requests.service());
+        let before = requests.taken();
+        requests.for_each(|id, _| outbox.reply(id, Status::NotAllowed, refusal::sent(&why)));
+        self.state.counters.not_allowed.add((requests.taken() - before) as u64);
+    }
+
     #[inline]
     fn serve(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
         let service = requests.service();
+        if let Some(guard) = &mut self.state.guard
+            && !guard.allows(requests.session(), service)
+        {
+            return self.refuse_calls(outbox, requests);
+        }
         let peer = self.state.sessions.peer_of(requests.session());
         // The handler is taken out while it runs, so that it can have the rest of the state.
         if let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) {

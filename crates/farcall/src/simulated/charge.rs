@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Identity, Instant, Principal};
 use farcall_driver::{Loan, LoanError, Wait};
 use farcall_sim::Host;
 use farcall_transport::trace::{CallTracer, event};
@@ -79,6 +79,10 @@ impl Outbox for ChargedTransport {
 
     fn hand_on_unexpected(&mut self, hand_on: bool) {
         self.inner.hand_on_unexpected(hand_on);
+    }
+
+    fn let_send(&mut self, session: SessionId, may_send: bool) {
+        self.inner.let_send(session, may_send);
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
@@ -194,8 +198,14 @@ impl Sink for ChargedSink<'_> {
         self.inner.sent(outbox, send, outcome);
     }
 
-    fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
-        self.inner.session_up(outbox, session, peer);
+    fn session_up(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        peer: Identity,
+        principal: &Principal,
+    ) {
+        self.inner.session_up(outbox, session, peer, principal);
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {

@@ -1,6 +1,6 @@
 //! How operations of a client fail.
 
-use farcall::{CallError, CallRefused, ConnectError};
+use farcall::{CallError, CallRefused, ConnectError, Reason};
 
 use crate::store::{CreateTableError, IncrementError, ReadError, WriteError};
 use crate::wire::{Code, Malformed, NotReplicated};
@@ -23,6 +23,12 @@ pub enum Failure<E> {
     /// ten minutes, or the shard's log is another one. The write may have happened.
     #[error("the shard has forgotten this client; whether the write has happened is not known")]
     Forgotten,
+    /// The store's policy does not let this process do it. Nothing was changed: ask whoever keeps the policy.
+    #[error("the store's policy does not allow it{why}")]
+    NotAllowed {
+        /// What is not allowed, and who the store takes this process for.
+        why: Reason,
+    },
     /// The shard's replicas do not allow it. See there whether something was changed.
     #[error(transparent)]
     NotReplicated(NotReplicated),
@@ -118,6 +124,7 @@ pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     match code {
         Code::WrongShard => Failure::WrongShard,
         Code::Busy => Failure::Busy,
+        Code::NotAllowed => Failure::NotAllowed { why: Reason::default() },
         Code::ClientForgotten => Failure::Forgotten,
         code => match NotReplicated::from_code(code) {
             Some(refusal) => Failure::NotReplicated(refusal),
@@ -138,9 +145,10 @@ pub fn not_sent<E: FromCode>(error: CallError) -> Failure<E> {
 /// The failure of a call that was sent.
 pub fn no_answer<E: FromCode>(error: CallError) -> Failure<E> {
     match error {
-        CallError::Refused { code, .. } => {
-            Code::from_wire(code).map_or(Failure::Misunderstood, |code| refused(code, 0))
-        }
+        CallError::Refused { code, why } => match Code::from_wire(code) {
+            Some(Code::NotAllowed) => Failure::NotAllowed { why },
+            code => code.map_or(Failure::Misunderstood, |code| refused(code, 0)),
+        },
         error => Failure::NoAnswer(error),
     }
 }

@@ -39,6 +39,9 @@ pub enum SlotFailure<E> {
     /// Use the network: the value is longer than a slot.
     #[error("the answer is longer than a slot")]
     AnswerTooLong,
+    /// The store's policy does not let this process do it. Nothing was changed: ask whoever keeps the policy.
+    #[error("the store's policy does not allow it")]
+    NotAllowed,
     /// The shard's replicas do not allow it. See there whether something was changed.
     #[error(transparent)]
     NotReplicated(NotReplicated),
@@ -220,6 +223,9 @@ fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
 }
 
 fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
+    if code == Code::NotAllowed {
+        return SlotFailure::NotAllowed;
+    }
     match NotReplicated::from_code(code) {
         Some(refusal) => SlotFailure::NotReplicated(refusal),
         None => E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store),

@@ -15,5 +15,6 @@ farcall_driver::declare_counters! {
         attached: "clients" => "Clients that came",
         detached: "clients" => "Clients that went or were sent away",
         refused: "clients" => "Clients that were refused",
+        not_allowed: "requests" => "Requests that the policy refused",
     }
 }

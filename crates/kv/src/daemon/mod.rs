@@ -32,6 +32,7 @@ use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use self::waiting::WaitingRequests;
 use crate::durable::{Parked, Released};
+use crate::guard::{TableGuard, words_of};
 use crate::replicated::{Backups, Replicator};
 use crate::shard::{Answer, Shard, Turn};
 use crate::shared::{Held, SharedShard};
@@ -67,6 +68,8 @@ pub struct Daemon<'e> {
     replicator: Option<Replicator<'e>>,
     /// Replicas of the logs of other shards.
     backups: Option<Backups>,
+    /// What its clients may do; `None` without a policy, so that they may do everything.
+    guard: Option<TableGuard>,
     turns: u64,
     /// The last turn in which anybody asked for one object.
     object_turn: u64,
@@ -97,7 +100,7 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
-        let (replicator, backups) = (None, None);
+        let (replicator, backups, guard) = (None, None, None);
         let (turns, object_turn, idle_turns, attend_at) = (0, 0, 0, Instant::ZERO);
         Self {
             endpoint,
@@ -107,12 +110,20 @@ impl<'e> Daemon<'e> {
             waiting,
             replicator,
             backups,
+            guard,
             turns,
             object_turn,
             idle_turns,
             attend_at,
             counters,
         }
+    }
+
+    /// Asks a policy what its clients may do, whichever way they come. The endpoint's own is asked about
+    /// requests no longer.
+    pub fn guard_by(&mut self, guard: TableGuard) {
+        self.endpoint.leave_requests_to_caller();
+        self.guard = Some(guard);
     }
 
     /// Carries the messages of the mirror that its shard's log has.
@@ -261,11 +272,18 @@ impl<'e> Daemon<'e> {
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
         let Self { endpoint, shard, shards, slots, waiting, turns, object_turn, counters, .. } = self;
         let (replicator, backups) = (&mut self.replicator, &mut self.backups);
+        let guard = &mut self.guard;
         // The events are seen after the requests: both need what waits.
         let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
+            if let Some(guard) = guard
+                && let Some(why) = refusal(guard, &request, &reply)
+            {
+                counters.not_allowed.increment();
+                return reply.refuse_because(Code::NotAllowed as u8, &why);
+            }
             if is_for_one_object(request.service()) || request.service() == ONCE {
                 *object_turn = *turns;
                 shard.shard().handle(request, reply);
@@ -314,13 +332,21 @@ impl<'e> Daemon<'e> {
 
     #[inline]
     fn scan_slots(&mut self) -> usize {
-        let Self { endpoint, shard, shards, slots, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, guard, counters, .. } = self;
         let response_bytes_max = slots.layout().response_bytes;
-        let not_here = counters.remote.get() + counters.malformed.get();
+        let not_here = not_answered_here(counters);
         let mut taken = 0;
         for place in 0..slots.places() {
+            let mut guard = guard.as_mut().map(|guard| (guard, slots.principal(place)));
             taken += slots.scan(place, |address, request, responder| {
                 let service = service_of(&request);
+                if let Some((guard, principal)) = &mut guard
+                    && !guard.allows(principal, service, request.bytes)
+                {
+                    counters.not_allowed.increment();
+                    guard.refuse(principal, words_of(service));
+                    return responder.respond(Code::NotAllowed as u8, &[]);
+                }
                 let answer = SlotAnswer { responder, address, response_bytes_max, counters };
                 shard.shard().answer_object(service, request.bytes, answer, |_, owner, answer| {
                     counters.remote.increment();
@@ -331,7 +357,7 @@ impl<'e> Daemon<'e> {
                 });
             });
         }
-        let not_here = counters.remote.get() + counters.malformed.get() - not_here;
+        let not_here = not_answered_here(counters) - not_here;
         if taken > 0 {
             self.object_turn = self.turns;
         }
@@ -370,8 +396,23 @@ impl<'e> Daemon<'e> {
         self.counters.refused.add(attendance.refused as u64);
         self.shard.shard().update_counters();
         self.shards.look_for_lost(self.endpoint);
+        if let Some(guard) = &mut self.guard {
+            guard.renew();
+        }
         attendance.attached + attendance.detached + attendance.refused
     }
+}
+
+/// Why a policy does not allow a call, if it does not.
+fn refusal(guard: &mut TableGuard, request: &Request<'_>, reply: &Reply<'_>) -> Option<String> {
+    let (service, principal) = (request.service(), reply.principal());
+    let is_allowed = guard.allows(&principal, service, request.payload());
+    (!is_allowed).then(|| guard.refuse(&principal, words_of(service)))
+}
+
+/// Requests of slots that the shard of this daemon has not answered.
+fn not_answered_here(counters: &DaemonCounters) -> u64 {
+    counters.remote.get() + counters.malformed.get() + counters.not_allowed.get()
 }
 
 /// Whether a request is at once answered: others are for many objects, or for tables.

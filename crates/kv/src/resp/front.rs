@@ -22,7 +22,7 @@ use super::parse::{LIMITS, Parser, STRANGER};
 use super::reply::Reply;
 use super::session::Session;
 use super::{Options, unix_ms};
-use crate::{Shard, SharedShard};
+use crate::{Shard, SharedShard, TableGuard};
 
 /// Events taken at a time.
 const EVENTS: usize = 256;
@@ -105,7 +105,8 @@ impl Front {
         for (listener, number) in listeners.iter().zip(STOP + 1..) {
             watch(&epoll, listener, number)?;
         }
-        let engine = Engine::new(&options, &listeners, &mut shared.lock());
+        let guard = options.policy.as_deref().map(TableGuard::open).transpose()?;
+        let engine = Engine::new(&options, guard, &listeners, &mut shared.lock());
         Ok(Self {
             epoll,
             stop: Arc::new(stop),
@@ -171,7 +172,7 @@ impl Front {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            let (socket, address) = match self.listeners[listener].accept() {
+            let (socket, address, principal) = match self.listeners[listener].accept() {
                 Ok(accepted) => accepted,
                 Err(error) if is_passing(&error) => return,
                 Err(_) => return self.rest_listeners(),
@@ -184,7 +185,8 @@ impl Front {
                 continue;
             }
             let (is_known, now_ms) = (self.options.password.is_none(), self.engine.now_ms());
-            let client = self.engine.clients.insert(socket, |id| Session::new(id, address, is_known, now_ms));
+            let session = |id| Session::new(id, address, principal, is_known, now_ms);
+            let client = self.engine.clients.insert(socket, session);
             let Some(connection) = self.engine.clients.get(client) else { continue };
             if watch(&self.epoll, &connection.socket, CLIENT | client.to_bits()).is_err() {
                 self.engine.clients.remove(client);
@@ -246,6 +248,7 @@ impl Front {
             return;
         }
         self.look_at_ms = now_ms + LOOK_EVERY_MS;
+        self.engine.renew_policy();
         let unread_ms = self.options.unread_for_max.as_millis() as u64;
         let stuck: Vec<_> = self
             .engine

@@ -1,5 +1,6 @@
 //! What a hostile Redis client sends, in pieces of any length.
 
+use farcall::policy::Principal;
 use farcall_base::SipKey;
 
 use super::Options;
@@ -21,15 +22,15 @@ pub fn fuzz_resp(bytes: &[u8]) {
     assert_eq!((&whole, end), (&pieces, piece_end), "pieces of {piece} bytes");
     let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("memory");
     let mut shard = Shard::new(store, 0, 1);
-    let mut engine = Engine::new(&Options::default(), &[], &mut shard);
+    let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
     engine.begin_turn(1_000_000);
     engine.prepare(&mut shard);
-    let mut hostile = Session::new(1, String::new(), true, 0);
+    let mut hostile = Session::new(1, String::new(), Principal::Unproven, true, 0);
     for words in &whole {
         execute(&mut engine, &mut shard, &mut hostile, words);
         engine.keep_up(&mut shard);
     }
-    let mut honest = Session::new(2, String::new(), true, 0);
+    let mut honest = Session::new(2, String::new(), Principal::Unproven, true, 0);
     for (line, reply) in
         [("FLUSHALL", "+OK\r\n"), ("SET key value", "+OK\r\n"), ("GET key", "$5\r\nvalue\r\n")]
     {

@@ -9,6 +9,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use farcall::policy::{PolicyFileError, Principal};
+use farcall_shm::access;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, socket_with, sockopt,
@@ -76,6 +78,9 @@ pub enum ListenError {
         /// Where.
         place: Place,
     },
+    /// The policy is of no use.
+    #[error(transparent)]
+    Policy(#[from] PolicyFileError),
     /// The system has too few descriptors.
     #[error("cannot wait for clients: {0}")]
     System(#[from] io::Error),
@@ -128,8 +133,8 @@ impl Listener {
         }
     }
 
-    /// A client that has connected, with its address.
-    pub fn accept(&self) -> io::Result<(OwnedFd, String)> {
+    /// A client that has connected, its address, and who it is: over TCP nothing is proven.
+    pub fn accept(&self) -> io::Result<(OwnedFd, String, Principal)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match self {
             Self::Tcp(listener) => {
@@ -139,11 +144,13 @@ impl Listener {
                 sockopt::set_socket_keepalive(&socket, true)?;
                 let peer = rustix::net::getpeername(&socket)?;
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Ok((socket, peer.map_or_else(|| "?:0".to_owned(), |peer| peer.to_string())))
+                let address = peer.map_or_else(|| "?:0".to_owned(), |peer| peer.to_string());
+                Ok((socket, address, Principal::Unproven))
             }
             Self::Unix(listener, path) => {
                 let socket = accept_with(listener, flags)?;
-                Ok((socket, format!("{}:0", path.display())))
+                let principal = access::principal(&socket);
+                Ok((socket, format!("{}:0", path.display()), principal))
             }
         }
     }

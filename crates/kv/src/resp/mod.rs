@@ -17,6 +17,7 @@ mod reply;
 mod session;
 
 use core::time::Duration;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::store::Eviction;
@@ -45,6 +46,8 @@ pub struct Options {
     pub eviction: Eviction,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,
+    /// The policy that says what clients may do; without one they may do everything.
+    pub policy: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             unread_for_max: UNREAD_FOR_MAX,
             eviction: Eviction::Never,
             is_for_all: false,
+            policy: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is remembered of a client between its commands.
 
+use farcall::policy::Principal;
+
 use super::command::{Blocked, Long, Transaction, Watched};
 use super::reply::{Protocol, Reply};
 
@@ -22,6 +24,8 @@ pub struct Session {
     pub id: u64,
     /// Where it connects from.
     pub address: String,
+    /// Who it is, as far as that is proven.
+    pub principal: Principal,
     /// The database that it uses.
     pub database: usize,
     /// The version of the protocol that it speaks.
@@ -56,10 +60,11 @@ pub struct Session {
 
 impl Session {
     /// A client that has just connected.
-    pub fn new(id: u64, address: String, is_known: bool, now_ms: u64) -> Self {
+    pub fn new(id: u64, address: String, principal: Principal, is_known: bool, now_ms: u64) -> Self {
         Self {
             id,
             address,
+            principal,
             database: 0,
             protocol: Protocol::default(),
             name: Vec::new(),

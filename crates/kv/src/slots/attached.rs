@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use farcall_base::Principal;
+use farcall_shm::access;
 use farcall_shm::cells::{BadLength, CellCopy, CellHeader, Cells};
 use farcall_shm::intake::ForeignFd;
 use farcall_shm::segment::{PeerAccess, Segment};
@@ -59,6 +61,7 @@ struct Slot {
 #[derive(Debug)]
 pub struct Attached {
     socket: ForeignFd,
+    principal: Principal,
     requests: Cells,
     responses: Cells,
     slots: Box<[Slot]>,
@@ -78,6 +81,7 @@ impl Attached {
         hello::send(&socket, &layout, segment.as_fd())?;
         let mapping = Arc::new(mapping);
         Ok(Self {
+            principal: access::principal(&socket),
             socket,
             requests: Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots),
             responses: Cells::new(mapping, responses, layout.response_bytes, layout.slots),
@@ -92,6 +96,11 @@ impl Attached {
     /// What is readable when the client is gone.
     pub fn socket(&self) -> &ForeignFd {
         &self.socket
+    }
+
+    /// Who it is, as the kernel says.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// Whether it broke the rules.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use farcall_base::Principal;
 use farcall_shm::access::Access;
 use farcall_shm::intake::ForeignFd;
 use farcall_shm::options::caller;
@@ -112,6 +113,12 @@ impl SlotServer {
     /// How many places for clients there are.
     pub fn places(&self) -> usize {
         self.places.len()
+    }
+
+    /// Who the client at a place is, as the kernel says.
+    pub fn principal(&self, place: usize) -> Principal {
+        let client = self.places.get(place).and_then(|place| place.client.as_ref());
+        client.map_or(Principal::Unproven, |client| client.principal().clone())
     }
 
     /// Lets new clients in and notices those that are gone. Makes system calls: not for every turn of a poll

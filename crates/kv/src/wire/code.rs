@@ -45,11 +45,13 @@ pub enum Code {
     ClientForgotten = 17,
     /// The object is a collection of Redis clients.
     Collection = 18,
+    /// The policy of the store does not let the caller do it. Nothing was changed.
+    NotAllowed = 19,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -69,6 +71,7 @@ impl Code {
         Self::NotPrimary,
         Self::ClientForgotten,
         Self::Collection,
+        Self::NotAllowed,
     ];
 
     /// The code that a number means.

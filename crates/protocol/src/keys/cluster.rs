@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use farcall_base::ClusterKey;
+use farcall_base::{ClusterKey, KeyName};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use ring::hmac;
 use zeroize::Zeroizing;
@@ -54,7 +54,7 @@ pub(crate) struct StatelessKey {
 
 impl StatelessKey {
     fn new(cluster: ClusterKey) -> Self {
-        let id = KeyId(*derive(cluster.expose(), b"farcall key id"));
+        let id = KeyId(name_of_key(&cluster).0);
         let code = derive::<32>(cluster.expose(), b"farcall code");
         Self { id, code: hmac::Key::new(hmac::HMAC_SHA256, &*code), cluster }
     }
@@ -64,6 +64,11 @@ impl StatelessKey {
         let tag = hmac::sign(&self.code, packet);
         *tag.as_ref().first_chunk().expect("a code is at most 32 bytes")
     }
+}
+
+/// What a cluster key is called.
+pub fn name_of_key(key: &ClusterKey) -> KeyName {
+    KeyName(*derive(key.expose(), b"farcall key id"))
 }
 
 /// The keys of a cluster that a process has: it begins sessions with the first one, and takes sessions by any
@@ -93,8 +98,7 @@ impl Keyring {
 
     /// What each key may be called by: it says nothing about the key but which one it is.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        let digits = |id: &KeyId| id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.keys.iter().map(move |key| digits(&key.id))
+        self.keys.iter().map(|key| KeyName(key.id.0).to_string())
     }
 
     pub(crate) fn phase_packets(&self) -> u64 {

@@ -11,7 +11,7 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
-use super::cluster::{Keyring, StatelessKey};
+use super::cluster::{KeyId, Keyring, StatelessKey};
 use super::phases::SessionKeys;
 
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
@@ -87,19 +87,20 @@ fn begin(
 }
 
 /// The keys of both directions: the opener's first.
-fn split(state: &mut HandshakeState, phase_packets: u64) -> SessionKeys {
+fn split(state: &mut HandshakeState, cluster: KeyId, phase_packets: u64) -> SessionKeys {
     let (of_opener, of_acceptor) = state.dangerously_get_raw_split();
     let (of_opener, of_acceptor) = (Zeroizing::new(of_opener), Zeroizing::new(of_acceptor));
     if state.is_initiator() {
-        SessionKeys::new(&of_opener, &of_acceptor, phase_packets)
+        SessionKeys::new(cluster, &of_opener, &of_acceptor, phase_packets)
     } else {
-        SessionKeys::new(&of_acceptor, &of_opener, phase_packets)
+        SessionKeys::new(cluster, &of_acceptor, &of_opener, phase_packets)
     }
 }
 
 /// The side that asks.
 pub(crate) struct Opener {
     state: HandshakeState,
+    cluster: KeyId,
     phase_packets: u64,
     /// What OPEN says behind its header: the clear part and the first message.
     pub(crate) clear: [u8; CLEAR_BYTES],
@@ -118,7 +119,7 @@ impl Opener {
         let mut hello = [0; HELLO_BYTES];
         let written = state.write_message(offer, &mut hello);
         debug_assert_eq!(written, Ok(HELLO_BYTES));
-        Self { state, phase_packets: ring.phase_packets(), clear, hello }
+        Self { state, cluster: ring.own().id, phase_packets: ring.phase_packets(), clear, hello }
     }
 
     /// The acceptor's offer and the keys, if its answer is one to this very handshake. A forged one changes
@@ -132,13 +133,14 @@ impl Opener {
         if read != Ok(OFFER_BYTES) {
             return None;
         }
-        Some((offer, Box::new(split(&mut self.state, self.phase_packets))))
+        Some((offer, Box::new(split(&mut self.state, self.cluster, self.phase_packets))))
     }
 }
 
 /// The side that is asked.
 pub(crate) struct Acceptor {
     state: HandshakeState,
+    cluster: KeyId,
     phase_packets: u64,
 }
 
@@ -155,7 +157,8 @@ impl Acceptor {
         let mut state = begin(key, clear, entropy, false);
         let mut offer = [0; OFFER_BYTES];
         let read = state.read_message(hello, &mut offer);
-        (read == Ok(OFFER_BYTES)).then_some((Self { state, phase_packets: ring.phase_packets() }, offer))
+        let this = Self { state, cluster: key.id, phase_packets: ring.phase_packets() };
+        (read == Ok(OFFER_BYTES)).then_some((this, offer))
     }
 
     /// The second message, with this side's offer, and the keys. `None` for a public key that gives none.
@@ -168,7 +171,7 @@ impl Acceptor {
         if written != Ok(REPLY_BYTES) {
             return None;
         }
-        Some((reply, Box::new(split(&mut self.state, self.phase_packets))))
+        Some((reply, Box::new(split(&mut self.state, self.cluster, self.phase_packets))))
     }
 }
 

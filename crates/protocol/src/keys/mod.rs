@@ -23,8 +23,8 @@ mod phases;
 mod stream;
 mod window;
 
-pub use cluster::Keyring;
 pub(crate) use cluster::{CODE_BYTES, KeyId, RESET_CODE_BYTES, StatelessKey};
+pub use cluster::{Keyring, name_of_key};
 pub(crate) use handshake::{Acceptor, CLEAR_BYTES, HELLO_BYTES, OFFER_BYTES, Opener, REPLY_BYTES};
 pub(crate) use phases::{SessionKeys, Unsealed};
 pub use stream::{SEALED_BYTES, StreamOpener, StreamOpening, StreamSealing, accept_stream};

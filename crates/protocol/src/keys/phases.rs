@@ -10,7 +10,7 @@ use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
 use super::TAG_BYTES;
-use super::cluster::{Secret, derive};
+use super::cluster::{KeyId, Secret, derive};
 use super::stream::{StreamOpening, StreamSealing};
 use super::window::Window;
 use crate::wire::HEADER_BYTES;
@@ -174,14 +174,24 @@ fn full_number(low: u32, expected: u64) -> u64 {
 
 /// What both sides of a session agreed on.
 pub(crate) struct SessionKeys {
+    cluster: KeyId,
     sealing: Sealing,
     opening: Opening,
 }
 
 impl SessionKeys {
-    /// From one secret for each direction.
-    pub(super) fn new(sealing: &Secret, opening: &Secret, phase_packets: u64) -> Self {
-        Self { sealing: Sealing::new(sealing, phase_packets), opening: Opening::new(opening, phase_packets) }
+    /// From one secret for each direction, which were agreed on by that cluster key.
+    pub(super) fn new(cluster: KeyId, sealing: &Secret, opening: &Secret, phase_packets: u64) -> Self {
+        Self {
+            cluster,
+            sealing: Sealing::new(sealing, phase_packets),
+            opening: Opening::new(opening, phase_packets),
+        }
+    }
+
+    /// Which cluster key both sides have shown to have.
+    pub(crate) fn cluster(&self) -> KeyId {
+        self.cluster
     }
 
     /// Each direction by itself, for a connection.

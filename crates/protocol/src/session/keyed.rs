@@ -9,7 +9,7 @@
 //! A refusal without a code may be forged by whoever sees the OPEN. It therefore ends nothing: the opener
 //! remembers it as a likely reason, and goes on until its time is over.
 
-use farcall_base::{Entropy, Instant, NO_RANK};
+use farcall_base::{Entropy, Instant, KeyName, NO_RANK};
 
 use crate::keys::{
     Acceptor, CODE_BYTES, Keyring, Opener, REPLY_BYTES, RESET_CODE_BYTES, SessionKeys, TAG_BYTES, Unsealed,
@@ -22,7 +22,7 @@ use crate::wire::{
 
 use super::hosts::Host;
 use super::slot::State;
-use super::{PeerAddress, Sessions};
+use super::{PeerAddress, SessionId, Sessions};
 
 /// The keys of an endpoint, and what it draws those of its sessions from.
 #[derive(Debug)]
@@ -53,6 +53,14 @@ impl Agreement {
         match self {
             Self::None | Self::Asked(_) => None,
             Self::Answered(keys, _) | Self::Agreed(keys) => Some(keys),
+        }
+    }
+
+    /// Which cluster key both sides have shown to have.
+    fn cluster(&self) -> Option<KeyName> {
+        match self {
+            Self::None | Self::Asked(_) => None,
+            Self::Answered(keys, _) | Self::Agreed(keys) => Some(KeyName(keys.cluster().0)),
         }
     }
 
@@ -103,6 +111,12 @@ impl Sessions {
         if let Some(keys) = &mut self.keys {
             keys.ring = ring;
         }
+    }
+
+    /// By which cluster key the peer of a session is known; `None` without keys, or such a session.
+    pub fn key_of(&self, id: SessionId) -> Option<KeyName> {
+        let slot = self.slots.get(id.index()).filter(|slot| slot.id(id.index() as u16) == id)?;
+        slot.agreement.cluster()
     }
 
     /// Whether sessions have keys here.

@@ -153,6 +153,9 @@ pub enum EndReason {
         /// What was wrong.
         what: &'static str,
     },
+    /// The peer sent what this side's user does not let it send.
+    #[error("the peer sent what it may not")]
+    NotAllowed,
     /// A call that waited for the session is longer than the limit agreed with the peer.
     #[error("a waiting call of {bytes} bytes is over the limit of {bytes_max} agreed with the peer")]
     WaitingCallTooLong {

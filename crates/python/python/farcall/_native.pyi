@@ -136,6 +136,8 @@ class Endpoint:
         """Ends the session to a peer."""
     def way(self, peer: Peer) -> str | None:
         """The transport that the session to a peer takes; None when there is none yet."""
+    def principal(self, peer: Peer) -> str:
+        """Who the peer of a session is as far as its transport proves it, in the words of a policy: ``uid 1000``."""
     def call(self, peer: Peer, service: int, data: Buffer, timeout: float | None = None) -> Payload:
         """Calls a service and waits for the answer, at most ``timeout`` seconds, or as long as
         ``endpoint.call_timeout`` says."""

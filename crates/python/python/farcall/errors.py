@@ -103,6 +103,10 @@ class LeavingError(OperationError):
     """The server is about to stop. Nothing ran; call another one."""
 
 
+class NotAllowedError(OperationError):
+    """The policy of the peer, or of the store, does not allow it. Nothing ran, and nothing was changed."""
+
+
 class AbandonedError(OperationError):
     """The peer's handler gave no answer."""
 

@@ -210,6 +210,12 @@ impl<L: Library> Outbox for LibraryTransport<L> {
         self.matcher.hands_on = hand_on;
     }
 
+    fn let_send(&mut self, session: crate::SessionId, may_send: bool) {
+        if let Some(channel) = self.channel(to_protocol(session)) {
+            channel.tagged.matching.is_refused = !may_send;
+        }
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)
     }

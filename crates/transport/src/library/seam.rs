@@ -4,8 +4,8 @@
 //! processes, lose none, and keep the order of those between two of them. What calls need beyond that
 //! (sessions, limits, signs of life, cancellation) is the business of the layer above and the same for all.
 
-use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
+use farcall_base::{Instant, Principal};
 use farcall_driver::{Destination, Wait};
 
 use crate::{Incoming, Outgoing};
@@ -96,6 +96,12 @@ pub trait Library: Wait + Send {
     /// library can tell: most cannot.
     fn comes_from(&self, _from: Destination, _address: &Address) -> bool {
         true
+    }
+
+    /// Who is at a destination that something has come from, as far as the library proves it: most prove
+    /// nothing.
+    fn principal(&self, _of: Destination) -> Principal {
+        Principal::Unproven
     }
 
     /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another

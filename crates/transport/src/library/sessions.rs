@@ -71,7 +71,9 @@ impl<L: Library> LibraryTransport<L> {
             match event {
                 SessionEvent::Up { id, peer } => {
                     self.session_up(id, Source::new(peer.rank, peer.endpoint, id.0));
-                    sink.session_up(self, crate::SessionId(id.0), peer);
+                    let to = self.channel(id).map(|channel| channel.to);
+                    let principal = to.map(|to| self.library.principal(to)).unwrap_or_default();
+                    sink.session_up(self, crate::SessionId(id.0), peer, &principal);
                 }
                 // Packets of libraries do not say where they are from.
                 SessionEvent::Moved { .. } => {}

@@ -5,7 +5,7 @@ mod tagged;
 
 use core::time::Duration;
 
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, Principal};
 use farcall_driver::{CounterFile, Destination};
 use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, put_whole};
 
@@ -65,7 +65,7 @@ impl Sink for Log {
         self.sent.push((send, outcome));
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity, _: &Principal) {
         self.up.push(session);
     }
 

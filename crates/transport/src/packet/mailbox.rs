@@ -101,6 +101,8 @@ pub struct Channel {
     pub notices_in_flight: usize,
     /// Whether the session is in [`Mailbox::unread`].
     pub is_listed: bool,
+    /// Whether the peer may send no messages.
+    pub is_refused: bool,
 }
 
 impl Mailbox {

@@ -1,6 +1,6 @@
 //! What the seam promises of packets: the verbs, and packets to the sink.
 
-use farcall_base::Instant;
+use farcall_base::{Instant, Principal};
 use farcall_driver::{Datagram, Destination, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, EndReason, Opened, PeerAddress, SessionEvent};
@@ -156,7 +156,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 SessionEvent::Up { id, peer } => {
                     self.mail.session_up(from_protocol(id), peer);
                     self.send_waiting(from_protocol(id));
-                    sink.session_up(self, from_protocol(id), peer);
+                    let key = self.calls.sessions().key_of(id);
+                    let principal = key.map_or(Principal::Unproven, Principal::Key);
+                    sink.session_up(self, from_protocol(id), peer, &principal);
                 }
                 SessionEvent::Moved { .. } => {}
                 SessionEvent::Down { id, reason } => {
@@ -266,6 +268,12 @@ impl<D: Datagram, P: Policy> Outbox for PacketTransport<D, P> {
 
     fn hand_on_unexpected(&mut self, hand_on: bool) {
         self.mail.hands_on = hand_on;
+    }
+
+    fn let_send(&mut self, session: SessionId, may_send: bool) {
+        if let Some(channel) = self.mail.channels.get_mut(&session) {
+            channel.is_refused = !may_send;
+        }
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {

@@ -348,7 +348,8 @@ impl<D: LaneDriver> Ring<D> {
             self.shared.close_later(slot, reason);
         }
         let id = self.sessions[slot].id;
-        sink.session_up(self, id, peer.identity);
+        let principal = self.shared.driver.principal(self.sessions[slot].lane);
+        sink.session_up(self, id, peer.identity, &principal);
         if !self.shared.is_closing(slot) {
             self.sessions[slot].send_backlog(&mut self.shared, &mut self.matcher.spares);
         }

@@ -238,6 +238,11 @@ impl<D: LaneDriver> Ring<D> {
                 EntryKind::Request | EntryKind::Response => {
                     self.deliver_calls(slot, reader, record, entry, &mut reading, sink)?
                 }
+                EntryKind::Message | EntryKind::MessageBlock
+                    if self.sessions[slot].rx.messages.is_refused =>
+                {
+                    return Err(DownReason::NotAllowed);
+                }
                 EntryKind::Message => {
                     self.deliver_messages(slot, record, entry, &mut reading, deferral, sink)?
                 }

@@ -132,6 +132,12 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         self.matcher.hands_on = hand_on;
     }
 
+    fn let_send(&mut self, session: SessionId, may_send: bool) {
+        if let Some(slot) = self.slot_of(session) {
+            self.sessions[slot].rx.messages.is_refused = !may_send;
+        }
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.shared.driver.loan(bytes)
     }

@@ -262,6 +262,10 @@ impl Outbox for Several {
         self.view().hand_on_unexpected(hand_on);
     }
 
+    fn let_send(&mut self, session: SessionId, may_send: bool) {
+        self.view().let_send(session, may_send);
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.view().loan(bytes)
     }

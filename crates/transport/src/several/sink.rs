@@ -3,7 +3,7 @@
 //! Batches are passed on as they are, with an outbox that reaches every way; on the path of a message that is
 //! all. How sessions begin and end is in here too: an attempt that comes to nothing, a way that breaks.
 
-use farcall_base::{Identity, NO_RANK};
+use farcall_base::{Identity, NO_RANK, Principal};
 use farcall_protocol::matching::Source;
 
 use super::sessions::{Asked, Shared};
@@ -88,12 +88,18 @@ impl Sink for WaySink<'_> {
         self.upper.sent(&mut view!(self, outbox), send, outcome);
     }
 
-    fn session_up(&mut self, outbox: &mut dyn Outbox, inner: SessionId, peer: Identity) {
+    fn session_up(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        inner: SessionId,
+        peer: Identity,
+        principal: &Principal,
+    ) {
         let session = self.shared.outer(inner);
         if !self.shared.asked.contains_key(&session) {
             let current: &mut dyn Outbox = &mut *outbox;
-            self.upper.session_up(&mut view!(self, current), session, peer);
-        } else if !self.comes_up(outbox, session, inner, peer) {
+            self.upper.session_up(&mut view!(self, current), session, peer, principal);
+        } else if !self.comes_up(outbox, (session, inner), peer, principal) {
             return;
         }
         self.ways[self.at].session_up(inner);
@@ -170,9 +176,9 @@ impl WaySink<'_> {
     fn comes_up(
         &mut self,
         outbox: &mut dyn Outbox,
-        session: SessionId,
-        inner: SessionId,
+        (session, inner): (SessionId, SessionId),
         peer: Identity,
+        principal: &Principal,
     ) -> bool {
         let Some(asked) = self.shared.asked.get_mut(&session) else { return false };
         let is_moved = asked.peer.is_some();
@@ -188,9 +194,7 @@ impl WaySink<'_> {
         }
         self.shared.leads_over(session, (self.at, inner));
         self.send_waiting(outbox, session, inner);
-        if !is_moved {
-            self.upper.session_up(&mut view!(self, outbox), session, peer);
-        }
+        self.upper.session_up(&mut view!(self, outbox), session, peer, principal);
         true
     }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_base::{AddressError, Entropy, Identity, Instant, NO_RANK, SessionNumbers};
+use farcall_base::{AddressError, Entropy, Identity, Instant, NO_RANK, Principal, SessionNumbers};
 use farcall_driver::{CounterFile, ProcessMark, Wait};
 use farcall_protocol::matching::{Source, Tag};
 
@@ -67,7 +67,7 @@ impl Sink for Log {
         self.sent.push((send, outcome));
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity, _: &Principal) {
         self.up.push(session);
     }
 

@@ -336,6 +336,15 @@ impl<C: Current> Outbox for View<'_, C> {
         self.withdraw_elsewhere(receive, NONE)
     }
 
+    /// What waits for a way is told again when it has one: see [`Sink::session_up`](crate::Sink::session_up).
+    fn let_send(&mut self, session: SessionId, may_send: bool) {
+        if let Route::Leads(way, inner) = self.shared.route(session)
+            && let Some(outbox) = self.outbox(way)
+        {
+            outbox.let_send(inner, may_send);
+        }
+    }
+
     fn hand_on_unexpected(&mut self, hand_on: bool) {
         for way in 0..self.ways.len() {
             if let Some(outbox) = self.outbox(way) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{
     Block, BlockDescriptor, HELLO_BYTES_MAX, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits,
     Loan, LoanError, Returns, Wait,
@@ -122,6 +122,11 @@ impl LaneDriver for SimLanes {
         };
         let sender = SimLaneSender::new(self.host.clone(), connection, side, peers);
         Some((sender, SimLaneReceiver::new(self.host.clone(), own)))
+    }
+
+    /// Hosts of a simulation prove nothing.
+    fn principal(&self, _lane: LaneId) -> Principal {
+        Principal::Unproven
     }
 
     fn close(&mut self, lane: LaneId) {

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError, Instant};
+use farcall_base::{Address, AddressError, Instant, Principal};
 use farcall_driver::{
     Block, BlockDescriptor, Datagram, DatagramLimits, Destination, LaneDriver, LaneEvent, LaneFault, LaneId,
     LaneLimits, LaneReceiver, LaneSender, Loan, LoanError, Packet, Record, RecordKind, SendError, Wait,
@@ -135,6 +135,10 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)> {
         let (sender, receiver) = self.inner.take(lane)?;
         Some((ByHand::new(&self.fabric, sender), ByHand::new(&self.fabric, receiver)))
+    }
+
+    fn principal(&self, lane: LaneId) -> Principal {
+        self.inner.principal(lane)
     }
 
     fn close(&mut self, lane: LaneId) {

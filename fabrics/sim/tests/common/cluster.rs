@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use farcall_base::Random;
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, Principal};
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_protocol::basic::BasicPolicy;
@@ -253,7 +253,7 @@ impl Sink for State {
         panic!("nobody sends messages, but {send:?} ended");
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}
+    fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity, _: &Principal) {}
 
     fn session_down(&mut self, _: &mut dyn Outbox, session: SessionId, _: &DownReason) {
         self.sessions.iter_mut().filter(|known| **known == Some(session)).for_each(|known| *known = None);

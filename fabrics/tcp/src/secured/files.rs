@@ -1,11 +1,11 @@
 //! What is read from files, and when they change.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use farcall_driver::FileStamp;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -18,19 +18,9 @@ const OTHERS: u32 = 0o077;
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What changes when a file does.
-#[derive(PartialEq, Eq)]
-pub struct Stamp {
-    changed: Option<SystemTime>,
-    bytes: u64,
-    inode: u64,
-}
-
 /// The stamps of files; of one that is not there, none.
-pub fn stamps(paths: &[&PathBuf]) -> Vec<Option<Stamp>> {
-    let stamp =
-        |file: Metadata| Stamp { changed: file.modified().ok(), bytes: file.len(), inode: file.ino() };
-    paths.iter().map(|path| path.metadata().ok().map(stamp)).collect()
+pub fn stamps(paths: &[&PathBuf]) -> Vec<Option<FileStamp>> {
+    paths.iter().map(|path| path.metadata().ok().map(|file| FileStamp::of(&file))).collect()
 }
 
 fn open(path: &Path) -> Result<File, TlsError> {

@@ -9,6 +9,7 @@
 
 mod files;
 mod pinned;
+mod proofs;
 mod session;
 
 use std::path::PathBuf;
@@ -24,9 +25,10 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
-use farcall_driver::{KeyFile, KeyFileError};
-use files::{Stamp, read_certificates, read_key, read_roots, stamps};
+use farcall_driver::{FileStamp, KeyFile, KeyFileError};
+use files::{read_certificates, read_key, read_roots, stamps};
 use pinned::{ClusterIdentity, WithoutNames};
+use proofs::Proofs;
 pub use session::{Came, Session, SessionFault};
 
 /// What is said in the handshake: both sides mean this protocol.
@@ -96,13 +98,14 @@ pub enum TlsError {
 struct Loaded {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
+    proofs: Proofs,
 }
 
 /// What secures the connections of an endpoint.
 pub struct Secured {
     config: TlsConfig,
     loaded: Loaded,
-    stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Option<FileStamp>>,
     looked: WallTime,
 }
 
@@ -138,12 +141,12 @@ impl Secured {
 
     /// The side that connects to an address.
     pub fn client(&self, to: std::net::SocketAddr) -> Result<Session, SessionFault> {
-        Session::client(Arc::clone(&self.loaded.client), to)
+        Session::client(Arc::clone(&self.loaded.client), self.loaded.proofs.clone(), to)
     }
 
     /// The side that was connected to.
     pub fn server(&self) -> Result<Session, SessionFault> {
-        Session::server(Arc::clone(&self.loaded.server))
+        Session::server(Arc::clone(&self.loaded.server), self.loaded.proofs.clone())
     }
 }
 
@@ -162,6 +165,7 @@ struct Parts {
     shows_as_server: Arc<dyn ResolvesServerCert>,
     checks_servers: Arc<dyn ServerCertVerifier>,
     checks_clients: Arc<dyn ClientCertVerifier>,
+    proofs: Proofs,
 }
 
 impl Loaded {
@@ -194,6 +198,7 @@ impl Parts {
             shows_as_server: shown,
             checks_servers: if *check_address { servers } else { Arc::new(WithoutNames(servers)) },
             checks_clients: clients.build().map_err(unusable)?,
+            proofs: Proofs::Certificates,
         })
     }
 
@@ -212,7 +217,7 @@ impl Parts {
         let mut server =
             server.with_client_cert_verifier(self.checks_clients).with_cert_resolver(self.shows_as_server);
         server.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Loaded { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Loaded { client: Arc::new(client), server: Arc::new(server), proofs: self.proofs })
     }
 }
 

@@ -16,8 +16,10 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, SignatureScheme,
 };
 
-use farcall_base::ClusterKey;
+use farcall_base::{ClusterKey, KeyName};
+use farcall_transport::name_of_key;
 
+use super::proofs::Proofs;
 use super::{Parts, TlsError, unusable};
 
 /// What is derived from a cluster key for this use, and for no other.
@@ -30,8 +32,9 @@ const PKCS8_FRONT: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x7
 #[derive(Debug)]
 pub struct ClusterIdentity {
     shown: Arc<CertifiedKey>,
-    /// The public keys that are believed; the one that is shown is the first.
-    believed: Vec<CertificateDer<'static>>,
+    /// The public keys that are believed, and what their cluster keys are called; the one that is shown is
+    /// the first.
+    believed: Arc<[(CertificateDer<'static>, KeyName)]>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -51,7 +54,8 @@ impl ClusterIdentity {
     pub fn derive(keys: &[ClusterKey], provider: &CryptoProvider) -> Result<Self, TlsError> {
         let identities: Result<Vec<_>, _> = keys.iter().map(|key| identity_of(key, provider)).collect();
         let identities = identities?;
-        let believed = identities.iter().map(|identity| identity.cert[0].clone()).collect();
+        let publics = identities.iter().map(|identity| identity.cert[0].clone());
+        let believed = publics.zip(keys.iter().map(name_of_key)).collect();
         let shown = identities.into_iter().next().ok_or_else(|| unusable("no cluster key"))?;
         Ok(Self { shown: Arc::new(shown), believed, algorithms: provider.signature_verification_algorithms })
     }
@@ -63,13 +67,14 @@ impl ClusterIdentity {
             shows_as_client: Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&this.shown))),
             shows_as_server: Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&this.shown))),
             checks_servers: Arc::clone(&this) as Arc<dyn ServerCertVerifier>,
+            proofs: Proofs::Keys(Arc::clone(&this.believed)),
             checks_clients: this,
         }
     }
 
     /// A public key is no secret: how long the comparison takes tells nothing.
     fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
-        if self.believed.iter().any(|believed| believed.as_ref() == shown.as_ref()) {
+        if self.believed.iter().any(|(believed, _)| believed.as_ref() == shown.as_ref()) {
             return Ok(());
         }
         Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

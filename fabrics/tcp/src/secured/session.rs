@@ -9,6 +9,9 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, Error, ServerConfig, ServerConnection,
 };
 
+use farcall_base::Principal;
+
+use super::proofs::Proofs;
 use crate::connection::{Broken, READ_BYTES};
 use crate::outbound::Writer;
 use crate::socket::Stream;
@@ -50,22 +53,31 @@ pub enum Came {
 /// One connection's TLS.
 pub struct Session {
     connection: Connection,
+    proofs: Proofs,
     ciphertext: Vec<u8>,
 }
 
 impl Session {
-    pub fn client(config: Arc<ClientConfig>, to: SocketAddr) -> Result<Self, SessionFault> {
+    pub fn client(config: Arc<ClientConfig>, proofs: Proofs, to: SocketAddr) -> Result<Self, SessionFault> {
         let name = ServerName::IpAddress(to.ip().into());
-        Ok(Self::new(ClientConnection::new(config, name)?.into()))
+        Ok(Self::new(ClientConnection::new(config, name)?.into(), proofs))
     }
 
-    pub fn server(config: Arc<ServerConfig>) -> Result<Self, SessionFault> {
-        Ok(Self::new(ServerConnection::new(config)?.into()))
+    pub fn server(config: Arc<ServerConfig>, proofs: Proofs) -> Result<Self, SessionFault> {
+        Ok(Self::new(ServerConnection::new(config)?.into(), proofs))
     }
 
-    fn new(mut connection: Connection) -> Self {
+    fn new(mut connection: Connection, proofs: Proofs) -> Self {
         connection.set_buffer_limit(Some(AHEAD_BYTES_MAX));
-        Self { connection, ciphertext: Vec::new() }
+        Self { connection, proofs, ciphertext: Vec::new() }
+    }
+
+    /// Who the other side has proved to be; nothing is proved before the handshake is over.
+    pub fn principal(&self) -> Principal {
+        match self.connection.peer_certificates() {
+            Some([shown, ..]) if !self.is_handshaking() => self.proofs.principal(shown),
+            _ => Principal::Unproven,
+        }
     }
 
     /// Whether the sides do not know each other yet.

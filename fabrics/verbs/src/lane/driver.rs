@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{
     Block, BlockDescriptor, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan,
     LoanError, Wait,
@@ -53,6 +53,11 @@ impl LaneDriver for VerbsLanes {
 
     fn take(&mut self, lane: LaneId) -> Option<(VerbsSender, VerbsReceiver)> {
         self.lanes.get_mut(&lane)?.ends.take()
+    }
+
+    /// Whoever reaches the port is taken.
+    fn principal(&self, _lane: LaneId) -> Principal {
+        Principal::Unproven
     }
 
     fn close(&mut self, lane: LaneId) {

@@ -15,6 +15,7 @@ pub mod kv;
 pub mod manual;
 pub mod msgrate;
 pub mod perf;
+pub mod policy;
 mod processes;
 pub mod ps;
 pub mod registry;

@@ -124,5 +124,6 @@ fn end_of<T, E: core::fmt::Display>(
         Err(Failure::Misunderstood) => VisitEnd::Refused("it was misunderstood".to_owned()),
         Err(Failure::Forgotten) => VisitEnd::Refused("it was forgotten".to_owned()),
         Err(Failure::NotReplicated(refusal)) => VisitEnd::Refused(refusal.to_string()),
+        Err(Failure::NotAllowed { why }) => VisitEnd::Refused(format!("it was not allowed{why}")),
     }
 }

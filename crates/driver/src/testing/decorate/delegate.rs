@@ -122,6 +122,10 @@ macro_rules! delegate_lane_driver {
             self.inner.set_welcome(welcome);
         }
 
+        fn principal(&self, lane: $crate::LaneId) -> farcall_base::Principal {
+            self.inner.principal(lane)
+        }
+
         fn close(&mut self, lane: $crate::LaneId) {
             self.inner.close(lane);
         }

@@ -12,7 +12,7 @@ use crate::{
     Block, BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     Loan, LoanError, RECORD_HEADER_BYTES, Record, RecordKind, Wait,
 };
-use farcall_base::{Address, AddressError, Instant};
+use farcall_base::{Address, AddressError, Instant, Principal};
 
 const RING_BYTES: usize = 4096;
 
@@ -131,6 +131,10 @@ impl LaneDriver for Scripted {
     fn take(&mut self, _lane: LaneId) -> Option<(ScriptedSender, ScriptedReceiver)> {
         let sender = ScriptedSender { record: Vec::new(), published: self.published.clone() };
         Some((sender, ScriptedReceiver))
+    }
+
+    fn principal(&self, _lane: LaneId) -> Principal {
+        Principal::Unproven
     }
 
     fn close(&mut self, lane: LaneId) {

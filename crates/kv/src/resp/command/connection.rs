@@ -1,5 +1,7 @@
 //! Commands about the connection itself.
 
+use farcall::policy::Principal;
+
 use super::call::{Call, Done, Refusal};
 use crate::resp::DATABASES;
 use crate::resp::reply::Protocol;
@@ -56,9 +58,13 @@ pub fn reset(call: &mut Call<'_>) -> Done {
     let client = call.engine.current;
     call.engine.subscriptions.forget(client, call.session);
     let Session { id, since_ms, .. } = *call.session;
-    let address = core::mem::take(&mut call.session.address);
-    let is_known = call.engine.password.is_none();
-    *call.session = Session::new(id, address, is_known, since_ms);
+    let (session, is_known) = (&mut *call.session, call.engine.password.is_none());
+    let address = core::mem::take(&mut session.address);
+    let principal = match core::mem::take(&mut session.principal) {
+        Principal::Password => Principal::Unproven,
+        of_socket => of_socket,
+    };
+    *session = Session::new(id, address, principal, is_known, since_ms);
     call.reply.protocol = Protocol::default();
     call.reply.simple("RESET");
     Ok(())
@@ -89,6 +95,10 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
         return Err(Refusal::WRONG_PASSWORD);
     }
     call.session.is_known = true;
+    // The kernel says more about who it is than a password that several know.
+    if call.session.principal == Principal::Unproven {
+        call.session.principal = Principal::Password;
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Commands: found by name, checked, and run one at a time on the shard.
 
+mod allowed;
 mod blocking;
 mod call;
 mod client;
@@ -42,7 +43,7 @@ use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::{DATABASES, Options};
 use crate::store::Eviction;
-use crate::{Shard, TableId};
+use crate::{Shard, TableGuard, TableId};
 
 farcall_driver::declare_counters! {
     /// The clients of a front, and what they ask for.
@@ -52,6 +53,7 @@ farcall_driver::declare_counters! {
         refused: "clients" => "Redis clients that were refused: there were too many",
         commands: "commands" => "Commands of Redis clients",
         errors: "commands" => "Commands that were answered with an error",
+        not_allowed: "commands" => "Commands that the policy refused",
         expired: "objects" => "Objects that had expired and were removed, those apart that writes removed",
         stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
@@ -77,6 +79,8 @@ pub struct Engine {
     pub counters: RespCounters,
     lookup: Lookup,
     tables: [TableId; DATABASES],
+    /// What clients may do; `None` without a policy.
+    guard: Option<TableGuard>,
     password: Option<String>,
     port: u16,
     clients_max: usize,
@@ -98,7 +102,12 @@ pub enum Next {
 
 impl Engine {
     /// An engine for a shard, which gets the tables of all databases.
-    pub fn new(options: &Options, listeners: &[Listener], shard: &mut Shard) -> Self {
+    pub fn new(
+        options: &Options,
+        guard: Option<TableGuard>,
+        listeners: &[Listener],
+        shard: &mut Shard,
+    ) -> Self {
         let tables =
             core::array::from_fn(|database| shard.create_table(&table_name(database)).unwrap_or(TableId(0)));
         shard.store_mut().set_eviction(options.eviction, u64::from(std::process::id()));
@@ -116,6 +125,7 @@ impl Engine {
             counters: RespCounters::new(CounterFile::process(), "kv-resp"),
             lookup: Lookup::new(),
             tables,
+            guard,
             password: options.password.clone(),
             port: port.unwrap_or(0),
             clients_max: options.clients_max,
@@ -133,6 +143,13 @@ impl Engine {
     /// A turn begins at this time.
     pub fn begin_turn(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
+    }
+
+    /// Takes a changed policy over; to be called now and then.
+    pub fn renew_policy(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.renew();
+        }
     }
 
     /// Before commands run on the shard.
@@ -204,8 +221,11 @@ impl Engine {
         shard: &mut Shard,
     ) {
         let (start, replies) = (reply.len(), session.replies);
-        let mut call = Call { args, shard, session, reply, engine: self };
-        if let Err(refusal) = (command.run)(&mut call) {
+        let done = self.check_policy(command, args, session).and_then(|()| {
+            let mut call = Call { args, shard, session, reply, engine: self };
+            (command.run)(&mut call)
+        });
+        if let Err(refusal) = done {
             reply.truncate(start);
             self.refuse(&refusal, reply);
         }

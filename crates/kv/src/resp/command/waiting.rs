@@ -193,11 +193,11 @@ impl Engine {
             let start = reply.len();
             self.waiting.is_retried = true;
             let (command, args) = (blocked.command, blocked.args());
-            let done = {
+            let done = self.check_policy(command, args, &connection.session).and_then(|()| {
                 let session = &mut connection.session;
                 let mut call = Call { args, shard, session, reply: &mut reply, engine: self };
                 (command.run)(&mut call)
-            };
+            });
             self.waiting.is_retried = false;
             let waits = match done {
                 Ok(()) => reply.len() == start,

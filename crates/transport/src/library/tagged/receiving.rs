@@ -3,7 +3,7 @@
 use core::mem;
 
 use farcall_protocol::matching::{ANNOUNCED_MAX, Tag, WINDOW_LINE_BYTES, lines, lines_max};
-use farcall_protocol::session::SessionId;
+use farcall_protocol::session::{EndReason, SessionId};
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
 use super::{Contents, Early, OVERRUN, Rest};
@@ -117,6 +117,10 @@ impl<L: Library> LibraryTransport<L> {
                 return None;
             }
         };
+        if channel.tagged.matching.is_refused && !matches!(contents, Contents::Notice(..)) {
+            self.sessions.end_because(id, EndReason::NotAllowed);
+            return None;
+        }
         if payload.as_slice().len() > bytes_max {
             self.violated(id, "a message over the agreed limit");
             return None;

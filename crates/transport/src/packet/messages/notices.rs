@@ -6,6 +6,7 @@
 use farcall_driver::Datagram;
 use farcall_protocol::calls::Policy;
 use farcall_protocol::matching::{Notice, Source, Tag, lines};
+use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
 use crate::matcher::WaitingSend;
@@ -57,6 +58,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             return self.violation(session, "a notice of unknown code");
         };
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        if channel.is_refused && matches!(notice, Notice::Beyond { .. }) {
+            return self.calls.end_because(to_protocol(session), EndReason::NotAllowed);
+        }
         let taken = match notice {
             Notice::Ask | Notice::Grant(_) => channel.sending.take(notice),
             _ => channel.receiving.take(notice),

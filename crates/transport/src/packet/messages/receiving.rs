@@ -68,6 +68,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
         let ahead_max = usize::from(self.calls.sessions().config().offer.calls_max);
         let channel = self.mail.channels.entry(session).or_default();
+        if channel.is_refused && !is_notice {
+            return self.calls.end_because(to_protocol(session), EndReason::NotAllowed);
+        }
         if channel.sequencer.skip(number) {
             self.deliver_in_turn(session, (tag, request, number, is_notice), &payload, sink);
         } else {

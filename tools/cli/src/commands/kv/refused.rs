@@ -81,7 +81,11 @@ impl<E: Refusal> Failed for KvFailure<E> {
                 no_answer()
             }
             Self::NotReplicated(_) | Self::Forgotten => no_answer(),
-            Self::NoAnswer(_) | Self::WrongShard | Self::Busy | Self::Misunderstood => Failure::run(self),
+            Self::NoAnswer(_)
+            | Self::WrongShard
+            | Self::Busy
+            | Self::NotAllowed { .. }
+            | Self::Misunderstood => Failure::run(self),
         }
     }
 }
@@ -97,7 +101,9 @@ impl<E: Refusal> Failed for SlotFailure<E> {
             | Self::DaemonGone(_) => {
                 unreachable(format!("the store at {} does not answer: {self}", about.at))
             }
-            Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::Misunderstood => Failure::run(self),
+            Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::NotAllowed | Self::Misunderstood => {
+                Failure::run(self)
+            }
         }
     }
 }

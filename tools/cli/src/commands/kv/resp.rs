@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use farcall::parameters::Settings;
 use farcall_kv::SharedShard;
 use farcall_kv::resp::{Front, ListenError, Options, Place};
 
@@ -17,8 +18,12 @@ use crate::failure::Failure;
 const PASSWORD_BYTES_MAX: usize = 512;
 
 /// Serves Redis clients of a shard on a thread of their own; gives where they connect.
-pub fn start(serve: &KvServe, shared: &Arc<SharedShard>) -> Result<Vec<String>, Failure> {
-    let front = Front::bind(&serve.resp, options(serve)?, Arc::clone(shared));
+pub fn start(
+    serve: &KvServe,
+    settings: &Settings,
+    shared: &Arc<SharedShard>,
+) -> Result<Vec<String>, Failure> {
+    let front = Front::bind(&serve.resp, options(serve, settings)?, Arc::clone(shared));
     let front = front.map_err(|error| cannot_listen(&error))?;
     let addresses = front.addresses();
     let thread = thread::Builder::new().name("farcall-resp".to_owned());
@@ -55,10 +60,12 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
     Ok(())
 }
 
-fn options(serve: &KvServe) -> Result<Options, Failure> {
+fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let password = serve.resp_password_file.as_deref().map(password).transpose()?;
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
-    Ok(Options { password, clients_max: serve.resp_clients as usize, is_for_all, ..Options::default() })
+    let policy = settings.security.policy_file.map(|path| path.as_str().into());
+    let clients_max = serve.resp_clients as usize;
+    Ok(Options { password, clients_max, is_for_all, policy, ..Options::default() })
 }
 
 /// The first line of a file, which must not be empty.

@@ -1,6 +1,7 @@
 //! `farcall kv serve`: one shard of a store, and the daemon of its host.
 
 use core::time::Duration;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use farcall_base::Address;
 use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
-use farcall_kv::{Shard, SharedShard};
+use farcall_kv::{Shard, SharedShard, TableGuard};
 use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
@@ -96,9 +97,12 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         Daemon::new(&endpoint, shard, of, slots)
     } else {
         shared = Arc::new(SharedShard::new(shard));
-        resp_at = resp::start(serve, &shared)?;
+        resp_at = resp::start(serve, node.settings(), &shared)?;
         Daemon::sharing(&endpoint, &shared, of, slots)
     };
+    if let Some(path) = node.settings().security.policy_file {
+        daemon.guard_by(TableGuard::open(Path::new(path.as_str())).map_err(Failure::run)?);
+    }
     let _life = replicated.map(|replicated| replicated.attach(&endpoint, &mut daemon)).transpose()?;
     daemon.wake_for_clients().map_err(Failure::run)?;
     daemon.meet_present(MEET_WITHIN);

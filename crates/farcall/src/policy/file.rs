@@ -1,0 +1,226 @@
+//! A policy's file, which is looked at again from time to time.
+//!
+//! A policy is no secret, but whoever can write it has every right: the file is the process's own user's or
+//! root's, and nobody else can write it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant as WallTime};
+
+use farcall_driver::FileStamp;
+
+use super::{Policy, PolicyError};
+
+/// The longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// The file is looked at for changes at most this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The permissions by which others than the owner write a file.
+const WRITABLE: u32 = 0o022;
+
+/// Why there is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyFileError {
+    /// It is not there, or may not be read.
+    #[error("cannot read {path}: {reason}")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// Others could give themselves rights: `chmod go-w` it.
+    #[error("others can write {path}, and with it give themselves every right; chmod go-w it")]
+    Writable {
+        /// Which file.
+        path: String,
+    },
+    /// Another user could change it.
+    #[error("{path} is user {owner}'s: the file of a policy must be this user's or root's")]
+    OfAnother {
+        /// Which file.
+        path: String,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// It is a folder, a pipe or a device.
+    #[error("{path} is no regular file")]
+    NoFile {
+        /// Which.
+        path: String,
+    },
+    /// It is longer than any that is read.
+    #[error("{path} is longer than {FILE_BYTES_MAX} bytes, the limit of a policy")]
+    TooLong {
+        /// Which file.
+        path: String,
+    },
+    /// It is no text.
+    #[error("{path} is no text in UTF-8")]
+    NoText {
+        /// Which file.
+        path: String,
+    },
+    /// A line is no rule.
+    #[error("{path}, {error}")]
+    Malformed {
+        /// Which file.
+        path: String,
+        /// Which line, and what is wrong with it.
+        error: PolicyError,
+    },
+}
+
+/// A policy and the file that it is read from.
+#[derive(Debug)]
+pub struct PolicyFile {
+    path: PathBuf,
+    stamp: FileStamp,
+    looked: WallTime,
+    policy: Policy,
+    /// Whether it was said that the changed file is of no use.
+    said: bool,
+}
+
+impl PolicyFile {
+    /// Reads a policy.
+    ///
+    /// # Errors
+    /// The file is of no use, for a reason that the error says.
+    pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
+        let (stamp, policy) = read(path)?;
+        Ok(Self { path: path.to_owned(), stamp, looked: WallTime::now(), policy, said: false })
+    }
+
+    /// The policy as it was read last.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Looks whether the file has changed, at most once a second, and reads it then; whether the policy is
+    /// another one now. A file that is of no use changes nothing, which is said once on standard error; the
+    /// next look tries again.
+    pub fn renew(&mut self) -> bool {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return false;
+        }
+        self.looked = WallTime::now();
+        if self.path.metadata().is_ok_and(|file| FileStamp::of(&file) == self.stamp) {
+            return false;
+        }
+        match read(&self.path) {
+            Ok((stamp, policy)) => {
+                let has_changed = policy != self.policy;
+                (self.stamp, self.policy, self.said) = (stamp, policy, false);
+                has_changed
+            }
+            Err(why) => {
+                if !core::mem::replace(&mut self.said, true) {
+                    eprintln!("farcall: the policy stays what it was: {why}");
+                }
+                false
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<(FileStamp, Policy), PolicyFileError> {
+    let name = || path.display().to_string();
+    let unreadable =
+        |error: io::Error| PolicyFileError::Unreadable { path: name(), reason: error.to_string() };
+    // A pipe must not keep whoever opens it waiting.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(PolicyFileError::NoFile { path: name() });
+    }
+    let owner = about.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(PolicyFileError::OfAnother { path: name(), owner });
+    }
+    if about.mode() & WRITABLE != 0 {
+        return Err(PolicyFileError::Writable { path: name() });
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(PolicyFileError::TooLong { path: name() });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| PolicyFileError::NoText { path: name() })?;
+    let policy = text.parse().map_err(|error| PolicyFileError::Malformed { path: name(), error })?;
+    Ok((FileStamp::of(&about), policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder that is gone with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("farcall-policy-{name}-{}", std::process::id()));
+            fs::create_dir(&path).expect("the folder is new");
+            Self(path)
+        }
+
+        fn write(&self, text: impl AsRef<[u8]>) -> PathBuf {
+            let path = self.0.join("policy");
+            fs::write(&path, text).expect("the folder is ours");
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("the file is ours");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_or_that_is_no_policy_is_refused() {
+        let folder = Folder::new("refused");
+        let why = |path: &Path| PolicyFile::open(path).expect_err("it is refused");
+        let path = folder.write("service 1: call by any\nservice x: call by any\n");
+        assert!(why(&path).to_string().contains("line 2: "), "{}", why(&path));
+        assert!(matches!(why(&folder.write(b"\xff")), PolicyFileError::NoText { .. }));
+        let long = "#".repeat(FILE_BYTES_MAX as usize + 1);
+        assert!(matches!(why(&folder.write(long)), PolicyFileError::TooLong { .. }));
+        let path = folder.write("service 1: call by any\n");
+        for mode in [0o664, 0o646] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the file is ours");
+            assert!(matches!(why(&path), PolicyFileError::Writable { .. }));
+        }
+        assert!(matches!(why(&folder.0), PolicyFileError::NoFile { .. }));
+        assert!(matches!(why(&folder.0.join("absent")), PolicyFileError::Unreadable { .. }));
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_bad_one_changes_nothing() {
+        let folder = Folder::new("changed");
+        let mut file = PolicyFile::open(&folder.write("service 1: call by any\n")).expect("it is good");
+        let look = |file: &mut PolicyFile| {
+            file.looked = file.looked.checked_sub(LOOK_EVERY).expect("the machine has run for a second");
+            file.renew()
+        };
+        assert!(!look(&mut file), "nothing has changed");
+        folder.write("garbage");
+        assert!(!look(&mut file));
+        assert_eq!(file.policy().len(), 1, "the policy stays what it was");
+        folder.write("# none at all");
+        assert!(look(&mut file));
+        assert!(file.policy().is_empty());
+        folder.write("# of another length, and none");
+        assert!(!look(&mut file), "it says the same");
+    }
+}

@@ -1,0 +1,93 @@
+//! Whether the policy of the store lets a client run a command.
+//!
+//! A command needs the right to read or to write the table of its client's database, by the effect that its
+//! row declares; a writing command may reply what was there. Channels belong to no database: they go with
+//! the first.
+
+use super::call::{Done, Refusal};
+use super::table::{Command, Effect};
+use super::{Engine, table_name};
+use crate::decimal;
+use crate::guard::Need;
+use crate::resp::DATABASES;
+use crate::resp::parse::Args;
+use crate::resp::session::Session;
+use farcall::policy::Right;
+
+impl Engine {
+    /// Refuses a command that the policy does not allow, if there is one.
+    #[inline]
+    pub fn check_policy(&mut self, command: &Command, args: Args<'_>, session: &Session) -> Done {
+        if self.guard.is_none() { Ok(()) } else { self.ask_policy(command, args, session) }
+    }
+
+    fn ask_policy(&mut self, command: &Command, args: Args<'_>, session: &Session) -> Done {
+        let database = session.database;
+        match command.effect {
+            Effect::Reads => self.want(session, database, Right::Read)?,
+            Effect::Writes | Effect::Grows => self.want(session, database, Right::Write)?,
+            Effect::None => return self.ask_about_others(command, args, session),
+        }
+        // These reach further than the client's database.
+        match command.name {
+            "flushall" => (0..DATABASES).try_for_each(|other| self.want(session, other, Right::Write)),
+            "move" | "copy" => match other_database(command, args) {
+                Some(other) => {
+                    self.want(session, database, Right::Read)?;
+                    self.want(session, other, Right::Write)
+                }
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Commands about no objects.
+    fn ask_about_others(&mut self, command: &Command, args: Args<'_>, session: &Session) -> Done {
+        let about = |word: &str| args.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        match (command.group, command.name) {
+            ("transactions", "watch") => self.want(session, session.database, Right::Read),
+            ("pubsub", "publish") => self.want(session, 0, Right::Write),
+            ("pubsub", _) => self.want(session, 0, Right::Read),
+            ("connection", "client") if about("kill") || about("list") || about("unblock") => {
+                self.want_store(session)
+            }
+            ("server", "config") if !about("get") => self.want_store(session),
+            ("server", "info" | "config") => self.want_anything(session),
+            _ => Ok(()),
+        }
+    }
+
+    fn want(&mut self, session: &Session, database: usize, right: Right) -> Done {
+        let verb = if right == Right::Read { "read" } else { "write" };
+        let need = Need::On(self.tables[database], right);
+        self.ask(session, need, || format!("{verb} the table `{}`", table_name(database)))
+    }
+
+    fn want_store(&mut self, session: &Session) -> Done {
+        self.ask(session, Need::Store, || "administer the store".to_owned())
+    }
+
+    fn want_anything(&mut self, session: &Session) -> Done {
+        self.ask(session, Need::Anything, || "use the store".to_owned())
+    }
+
+    fn ask(&mut self, session: &Session, need: Need, what: impl FnOnce() -> String) -> Done {
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        if guard.has(&session.principal, need) {
+            return Ok(());
+        }
+        self.counters.not_allowed.increment();
+        Err(Refusal::new(format!("NOPERM {}", guard.refuse(&session.principal, &what()))))
+    }
+}
+
+/// The database that a command moves or copies to, if it names one that there is.
+fn other_database(command: &Command, args: Args<'_>) -> Option<usize> {
+    let at = match command.name {
+        "move" => 2,
+        _ => (3..args.len()).find(|at| args.at(*at).eq_ignore_ascii_case(b"db"))? + 1,
+    };
+    let number = decimal::parse(args.get(at)?)?;
+    usize::try_from(number).ok().filter(|number| *number < DATABASES)
+}
