@@ -90,6 +90,11 @@ pub fn resp(bytes: &[u8]) {
     farcall_kv::resp::fuzz_resp(bytes);
 }
 
+/// Requests of memcached clients, in pieces.
+pub fn memcached(bytes: &[u8]) {
+    farcall_kv::fuzz_memcached(bytes);
+}
+
 /// What a client of the key-value store reads, from a hostile shard.
 pub fn kv_answers(bytes: &[u8]) {
     farcall_kv::fuzz_answers(bytes);

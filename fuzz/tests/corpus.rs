@@ -106,6 +106,7 @@ tests!(
     history,
     replication,
     resp,
+    memcached,
     verbs_handshake,
     ofi_frame,
     tcp_connection,

@@ -78,6 +78,7 @@ mod decimal;
 pub mod durable;
 mod guard;
 mod limits;
+mod memcached;
 pub mod replicated;
 pub mod resp;
 mod shard;
@@ -95,6 +96,8 @@ pub use guard::TableGuard;
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };
+#[doc(hidden)]
+pub use memcached::fuzz_memcached;
 pub use shard::{Answer, Shard, ShardCounters};
 pub use shared::SharedShard;
 

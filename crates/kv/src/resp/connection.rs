@@ -8,6 +8,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::parse::Parser;
 use super::session::Session;
+use crate::memcached::Conversation;
 
 /// Bytes of replies that a client has not read, from which on its commands wait.
 pub const UNREAD_BYTES_MAX: usize = 256 << 10;
@@ -39,6 +40,8 @@ pub struct Connection {
     pub is_held: bool,
     /// Nothing follows what is in `output`.
     pub is_closing: bool,
+    /// What is remembered of a client that speaks memcached's protocol.
+    pub memcached: Option<Box<Conversation>>,
 }
 
 impl Connection {
@@ -55,6 +58,7 @@ impl Connection {
             watched: EventFlags::IN,
             is_held: false,
             is_closing: false,
+            memcached: None,
         }
     }
 
@@ -110,6 +114,11 @@ impl Connection {
     /// Whether it is stalled, and has read nothing since a time.
     pub fn is_stuck_since(&self, ms: u64) -> bool {
         self.is_stalled() && self.progress_ms <= ms
+    }
+
+    /// How many bytes of the first request in `input` must be there before more of it can be understood.
+    pub fn wanted(&self) -> usize {
+        self.memcached.as_ref().map_or_else(|| self.parser.wanted(), |memcached| memcached.wanted())
     }
 
     /// What the loop is to watch the socket for.

@@ -1,4 +1,4 @@
-//! The loop that serves Redis clients, on a thread of its own.
+//! The loop that serves Redis clients, and memcached's, on a thread of its own.
 //!
 //! A turn has three parts: what has come is read, from all sockets that have something; then the shard is
 //! taken, once, and the commands run; then replies are sent. So the shard is not held during a system call,
@@ -22,7 +22,7 @@ use super::parse::{LIMITS, Parser, STRANGER};
 use super::reply::Reply;
 use super::session::Session;
 use super::{Options, unix_ms};
-use crate::{Shard, SharedShard, TableGuard};
+use crate::{Shard, SharedShard, TableGuard, memcached};
 
 /// Events taken at a time.
 const EVENTS: usize = 256;
@@ -60,7 +60,9 @@ const CLIENT: u64 = 1 << 63;
 pub struct Front {
     epoll: OwnedFd,
     stop: Arc<OwnedFd>,
+    /// Those for Redis clients, and behind them those for memcached clients.
     listeners: Vec<Listener>,
+    redis_listeners: usize,
     engine: Engine,
     shared: Arc<SharedShard>,
     options: Options,
@@ -100,17 +102,20 @@ impl Front {
         watch(&epoll, &stop, STOP)?;
         let listeners = places
             .iter()
+            .chain(&options.memcached)
             .map(|place| Listener::bind(place, options.is_for_all))
             .collect::<Result<Vec<_>, _>>()?;
         for (listener, number) in listeners.iter().zip(STOP + 1..) {
             watch(&epoll, listener, number)?;
         }
         let guard = options.policy.as_deref().map(TableGuard::open).transpose()?;
-        let engine = Engine::new(&options, guard, &listeners, &mut shared.lock());
+        let redis_listeners = places.len();
+        let engine = Engine::new(&options, guard, &listeners[..redis_listeners], &mut shared.lock());
         Ok(Self {
             epoll,
             stop: Arc::new(stop),
             listeners,
+            redis_listeners,
             engine,
             shared,
             options,
@@ -123,9 +128,14 @@ impl Front {
         })
     }
 
-    /// Where clients connect.
+    /// Where Redis clients connect.
     pub fn addresses(&self) -> Vec<String> {
-        self.listeners.iter().map(Listener::address).collect()
+        self.listeners[..self.redis_listeners].iter().map(Listener::address).collect()
+    }
+
+    /// Where memcached clients connect.
+    pub fn memcached_addresses(&self) -> Vec<String> {
+        self.listeners[self.redis_listeners..].iter().map(Listener::address).collect()
     }
 
     /// What stops the loop.
@@ -171,6 +181,7 @@ impl Front {
     }
 
     fn accept(&mut self, listener: usize) {
+        let is_memcached = listener >= self.redis_listeners;
         for _ in 0..ACCEPTS_PER_TURN {
             let (socket, address, principal) = match self.listeners[listener].accept() {
                 Ok(accepted) => accepted,
@@ -179,7 +190,10 @@ impl Front {
             };
             if self.engine.clients.count() >= self.options.clients_max {
                 self.engine.counters.refused.increment();
-                let refusal = b"-ERR max number of clients reached\r\n";
+                let refusal: &[u8] = match is_memcached {
+                    true => b"ERROR Too many open connections\r\n",
+                    false => b"-ERR max number of clients reached\r\n",
+                };
                 let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
                 let _client_gone = rustix::net::send(&socket, refusal, flags);
                 continue;
@@ -188,6 +202,7 @@ impl Front {
             let session = |id| Session::new(id, address, principal, is_known, now_ms);
             let client = self.engine.clients.insert(socket, session);
             let Some(connection) = self.engine.clients.get(client) else { continue };
+            connection.memcached = is_memcached.then(Box::default);
             if watch(&self.epoll, &connection.socket, CLIENT | client.to_bits()).is_err() {
                 self.engine.clients.remove(client);
                 continue;
@@ -216,7 +231,7 @@ impl Front {
         }
         let mut ready = Ready { client, start: *at, end: *at };
         if !is_lost && connection.interest().contains(EventFlags::IN) && *at < self.arena.len() {
-            let long = connection.parser.wanted().saturating_sub(connection.input.len());
+            let long = connection.wanted().saturating_sub(connection.input.len());
             let read = if long > READ_BYTES {
                 read_long(connection, long.min(LONG_READ_BYTES))
             } else {
@@ -380,6 +395,11 @@ fn run<'s>(
     bytes: &[u8],
     (shared, mut guard): (&'s SharedShard, MutexGuard<'s, Shard>),
 ) -> (MutexGuard<'s, Shard>, usize) {
+    if let Some(mut conversation) = connection.memcached.take() {
+        let ran = memcached::run(engine, (connection, &mut conversation), bytes, (shared, guard));
+        connection.memcached = Some(conversation);
+        return ran;
+    }
     let mut done = 0;
     let protocol = connection.session.protocol;
     let unsent = connection.unsent_bytes();

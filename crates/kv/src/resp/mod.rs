@@ -1,7 +1,7 @@
 //! The Redis protocol in front of a shard: RESP2 and RESP3, over TCP and Unix sockets.
 //!
-//! A [`Front`] is a thread with sockets. It takes requests apart, runs them on the shard of this process,
-//! which it shares with the daemon, and sends the replies. Database 0 is the table `default`,
+//! A [`Front`] is a thread with sockets, of which some may be for memcached clients. It takes requests apart,
+//! runs them on the shard of this process, which it shares with the daemon, and sends the replies. Database 0 is the table `default`,
 //! number n the table `dbn`, so that what one client writes through a slot another one reads through a
 //! socket.
 
@@ -21,7 +21,9 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::store::Eviction;
+pub(crate) use command::Engine;
 pub use command::policy_named;
+pub(crate) use connection::{Connection, UNREAD_BYTES_MAX};
 pub use front::{Front, Stopper};
 #[doc(hidden)]
 pub use fuzz::fuzz_resp;
@@ -48,6 +50,8 @@ pub struct Options {
     pub is_for_all: bool,
     /// The policy that says what clients may do; without one they may do everything.
     pub policy: Option<PathBuf>,
+    /// Where memcached clients connect. They say no password.
+    pub memcached: Vec<Place>,
 }
 
 impl Default for Options {
@@ -59,6 +63,7 @@ impl Default for Options {
             eviction: Eviction::Never,
             is_for_all: false,
             policy: None,
+            memcached: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Collections by name.
 
 use super::collections::{Collection, CollectionKind, ELEMENTS_MAX, Kept};
-use super::entry::{Entry, Kind};
+use super::entry::{Entry, Kind, Tail};
 use super::error::CollectionError;
 use super::eviction::EVICTED_PER_WRITE;
 use super::segments::Place;
@@ -90,7 +90,7 @@ impl Store {
             self.create::<C>(name)?;
         }
         let (place, entry) = self.find_entry(name)?.expect("it is there, or was created");
-        let (collection, deadline) = (collection_place(&entry).expect("a collection"), entry.deadline());
+        let (collection, tail) = (collection_place(&entry).expect("a collection"), entry.tail());
         let old = Old::of(&entry);
         let (done, changed) =
             self.collections.change(collection, |it| change(C::of_mut(it).expect("its kind was looked at")));
@@ -100,7 +100,7 @@ impl Store {
         } else if changed == Changed::Yes {
             self.last_version += 1;
             let body = body_of(collection);
-            self.log.rewrite(place, name.key().len(), self.last_version, &body, deadline);
+            self.log.rewrite(place, name.key().len(), self.last_version, &body, tail);
         }
         self.count_beside();
         Ok(Some(done))
@@ -136,8 +136,9 @@ impl Store {
         let place = self.collections.add(collection);
         self.count_beside();
         let number = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?.number;
-        let written =
-            self.replace_first(number, hash, name.key(), (Kind::Collection, &body_of(place), deadline));
+        let (body, version) = (body_of(place), self.last_version + 1);
+        let first = (Kind::Collection, &body[..], version, Tail::until(deadline));
+        let written = self.replace_first(number, hash, name.key(), first);
         if let Err(error) = written {
             self.collections.remove(place);
             self.count_beside();
@@ -155,9 +156,10 @@ impl Store {
     fn create<C: Kept>(&mut self, name: Name<'_>) -> Result<(), CollectionError> {
         let number = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?.number;
         let place = self.collections.add(self.empty::<C>().into_collection());
-        let body = body_of(place);
+        let (body, version) = (body_of(place), self.last_version + 1);
         let hash = self.hash_of(name);
-        let written = self.replace_first(number, hash, name.key(), (Kind::Collection, &body, None));
+        let first = (Kind::Collection, &body[..], version, Tail::default());
+        let written = self.replace_first(number, hash, name.key(), first);
         if let Err(error) = written {
             self.collections.remove(place);
             return Err(error.into());

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::cleaner::{Cleaner, CleanerStatistics, live_bytes_max};
-use super::entry::{ENTRY_BYTES_MAX, Entry, NewEntry};
+use super::entry::{ENTRY_BYTES_MAX, Entry, NewEntry, Tail};
 use super::hashes::Hashes;
 use super::index::{Index, Slot};
 use super::segments::{Head, Place, SEGMENT_BYTES, Segments};
@@ -145,15 +145,8 @@ impl Log {
 
     /// Replaces all but the key of an entry, which must stay as long as it is.
     #[inline]
-    pub fn rewrite(
-        &mut self,
-        place: Place,
-        key_bytes: usize,
-        version: u64,
-        body: &[u8],
-        deadline: Option<u64>,
-    ) {
-        self.segments.rewrite(place, key_bytes, version, body, deadline);
+    pub fn rewrite(&mut self, place: Place, key_bytes: usize, version: u64, body: &[u8], tail: Tail) {
+        self.segments.rewrite(place, key_bytes, version, body, tail);
     }
 
     /// Says how the entry at a place is used.
@@ -231,7 +224,8 @@ mod tests {
     }
 
     fn add(log: &mut Log, hash: u64, key: &[u8]) -> Result<(), NotAdded> {
-        let entry = NewEntry { kind: Kind::Whole, table: 1, key, version: 1, body: key, deadline: None };
+        let entry =
+            NewEntry { kind: Kind::Whole, table: 1, key, version: 1, body: key, tail: Tail::default() };
         log.prepare(entry.bytes())?;
         log.add(hash, &entry)
     }

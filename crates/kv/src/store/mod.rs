@@ -41,7 +41,8 @@ pub use writing::cleaning_bytes_max;
 
 use self::collections::Collections;
 use self::deadlines::Deadlines;
-use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_until};
+pub(crate) use self::entry::Tail;
+use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_with};
 use self::eviction::Uses;
 use self::hashes::{Hashes, secret_key};
 use self::log::Log;
@@ -267,38 +268,68 @@ impl Store {
         condition: Condition,
         expiry: Expiry,
     ) -> Result<u64, WriteError> {
+        self.put_with_tail(name, value, condition, |old| match expiry {
+            Expiry::Never => Tail::default(),
+            Expiry::Keep => Tail { is_stale: false, is_won: false, ..old },
+            Expiry::At(deadline) => Tail::until(Some(deadline)),
+        })
+    }
+
+    /// The same with what `tail_of` makes of what the object that is there has beside its value.
+    #[inline(always)]
+    pub(crate) fn put_with_tail(
+        &mut self,
+        name: Name<'_>,
+        value: Value<'_>,
+        condition: Condition,
+        tail_of: impl FnOnce(Tail) -> Tail,
+    ) -> Result<u64, WriteError> {
         let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
         let (key, value) = (name.key(), value.as_bytes());
         let found = self.find(table, key);
-        let (version, old_bytes, old_deadline) = found.map_or((0, 0, None), |(_, entry)| {
-            (entry.version(), object_bytes(key.len(), entry.value_bytes()), entry.deadline())
+        let (version, old_bytes, old_tail) = found.map_or((0, 0, Tail::default()), |(_, entry)| {
+            (entry.version(), object_bytes(key.len(), entry.value_bytes()), entry.tail())
         });
         condition.check(version)?;
-        let deadline = match expiry {
-            Expiry::Never => None,
-            Expiry::Keep => old_deadline,
-            Expiry::At(deadline) => Some(deadline),
-        };
+        let tail = tail_of(old_tail);
         if let Some((place, entry)) = found
             && entry.kind() == Kind::Whole
             && value.len() <= WHOLE_BYTES_MAX
-            && deadline == old_deadline
-            && entry.bytes() == entry_bytes_until(key.len(), value.len(), deadline.is_some())
+            && tail.deadline == old_tail.deadline
+            && entry.bytes() == entry_bytes_with(key.len(), value.len(), tail.bytes())
         {
             self.last_version += 1;
-            self.log.rewrite(place, key.len(), self.last_version, value, deadline);
+            self.log.rewrite(place, key.len(), self.last_version, value, tail);
             return Ok(self.last_version);
         }
-        self.put_new(name.table(), key, value, (old_bytes, deadline))
+        self.put_new(name.table(), key, value, (old_bytes, tail))
     }
 
     /// Lets an object expire at another time, or never; gives its new version, `None` when there is none.
     pub fn set_deadline(&mut self, name: Name<'_>, deadline: Option<u64>) -> Result<Option<u64>, WriteError> {
+        let version = self.last_version + 1;
+        let changed = self.change_tail(name, |old| (version, Tail { deadline, ..old.tail() }));
+        Ok(changed?.then_some(version))
+    }
+
+    /// Gives an object the version and what it has beside its value that `change` says; says whether there is
+    /// one.
+    pub(crate) fn change_tail(
+        &mut self,
+        name: Name<'_>,
+        change: impl FnOnce(&Object<'_>) -> (u64, Tail),
+    ) -> Result<bool, WriteError> {
         let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
         let (number, hash) = (table.number, table.hash(name.key()));
-        let Some((_, entry)) = self.find(table, name.key()) else { return Ok(None) };
-        let (kind, body) = (entry.kind(), entry.body().to_vec());
-        self.replace_first(number, hash, name.key(), (kind, &body, deadline)).map(Some)
+        let Some((_, entry)) = self.find(table, name.key()) else { return Ok(false) };
+        let (kind, body, old_bytes) = (entry.kind(), entry.body().to_vec(), entry.bytes());
+        let (version, tail) = change(&Object::new(&self.log, entry));
+        let new_bytes = entry_bytes_with(name.key().len(), body.len(), tail.bytes());
+        if !self.make_room(hash, new_bytes, old_bytes) {
+            return Err(WriteError::OutOfMemory);
+        }
+        self.replace_first(number, hash, name.key(), (kind, &body, version, tail))?;
+        Ok(true)
     }
 
     /// Gives an object another key, in place of what that names; says whether there is such an object.
@@ -313,8 +344,9 @@ impl Store {
         if from == to {
             return Ok(true);
         }
-        let (kind, body, deadline) = (entry.kind(), entry.body().to_vec(), entry.deadline());
-        self.replace_first(to_number, to_hash, to.key(), (kind, &body, deadline))?;
+        let (kind, body, tail) = (entry.kind(), entry.body().to_vec(), entry.tail());
+        let version = self.last_version + 1;
+        self.replace_first(to_number, to_hash, to.key(), (kind, &body, version, tail))?;
         let is_it = |entry: &Entry<'_>| entry.is_of(number, from.key());
         let (place, entry) = self.log.find(hash, is_it).expect("its entry is there until it is removed");
         // What the entry names is the new one's.

@@ -1,6 +1,6 @@
 //! An object, read where it lies.
 
-use super::entry::{ChunkKey, Entry, Kind, WHOLE_BYTES_MAX};
+use super::entry::{ChunkKey, Entry, Kind, Tail, WHOLE_BYTES_MAX};
 use super::log::Log;
 
 /// An object of a store.
@@ -30,6 +30,11 @@ impl<'a> Object<'a> {
     /// When it expires, if it does, in milliseconds of the store's clock.
     pub fn deadline(&self) -> Option<u64> {
         self.entry.deadline()
+    }
+
+    /// What it has beside its value.
+    pub(crate) fn tail(&self) -> Tail {
+        self.entry.tail()
     }
 
     /// Whether it is a collection, which has no value.

@@ -128,7 +128,7 @@ mod tests {
     use farcall_base::SipKey;
 
     use super::super::MEMORY_BYTES_MIN;
-    use super::super::entry::NewEntry;
+    use super::super::entry::{NewEntry, Tail};
     use super::super::hashes::Hashes;
     use super::super::log::SAME_HASH_MAX;
     use super::*;
@@ -139,7 +139,7 @@ mod tests {
         const HASH: u64 = u64::MAX;
         for number in (0..SAME_HASH_MAX as u8).rev() {
             let (kind, key, body) = (Kind::Whole, &[number], &[0; 100]);
-            let entry = NewEntry { kind, table: 1, key, version: 1, body, deadline: None };
+            let entry = NewEntry { kind, table: 1, key, version: 1, body, tail: Tail::default() };
             log.prepare(entry.bytes()).expect("room");
             log.add(HASH, &entry).expect("one of the first");
         }

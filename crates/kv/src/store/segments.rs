@@ -8,7 +8,7 @@ use std::io;
 
 use farcall_driver::prefetch_lines;
 
-use super::entry::{Entry, NewEntry, mark_dead, rewrite, set_uses};
+use super::entry::{Entry, NewEntry, Tail, mark_dead, rewrite, set_uses};
 use super::reserve::Reserve;
 
 /// Bytes in a segment. Entries do not cross its end, so it is large against an entry.
@@ -215,15 +215,8 @@ impl Segments {
 
     /// Replaces all but the key of an entry, which must stay as long as it is.
     #[inline]
-    pub fn rewrite(
-        &mut self,
-        place: Place,
-        key_bytes: usize,
-        version: u64,
-        body: &[u8],
-        deadline: Option<u64>,
-    ) {
-        rewrite(&mut self.memory[at(place)..], key_bytes, version, body, deadline);
+    pub fn rewrite(&mut self, place: Place, key_bytes: usize, version: u64, body: &[u8], tail: Tail) {
+        rewrite(&mut self.memory[at(place)..], key_bytes, version, body, tail);
     }
 
     /// Says how the entry at a place is used.

@@ -7,7 +7,7 @@
 use super::cleaner::visited_bytes_max;
 use super::collecting::collection_place;
 use super::entry::{
-    ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes, head_body,
+    ChunkKey, Entry, HEAD_BODY_BYTES, Kind, NewEntry, Tail, WHOLE_BYTES_MAX, entry_bytes, head_body,
 };
 use super::eviction::EVICTED_PER_WRITE;
 use super::log::NotAdded;
@@ -23,7 +23,7 @@ impl Store {
         table: TableId,
         key: &[u8],
         value: &[u8],
-        (old_bytes, deadline): (usize, Option<u64>),
+        (old_bytes, tail): (usize, Tail),
     ) -> Result<u64, WriteError> {
         self.sweep_within(SWEEP_BY_WRITE);
         self.expire(EXPIRED_BY_WRITE);
@@ -32,10 +32,9 @@ impl Store {
         let mut key_copy = core::mem::take(&mut self.key);
         key_copy.clear();
         key_copy.extend_from_slice(key);
-        let new_bytes = object_bytes(key.len(), value.len()) + if deadline.is_some() { 8 } else { 0 };
+        let new_bytes = object_bytes(key.len(), value.len()) + tail.bytes().next_multiple_of(8);
         let written = self.admit(table, &key_copy, (new_bytes, old_bytes));
-        let written =
-            written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, deadline)));
+        let written = written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, tail)));
         self.key = key_copy;
         written.map_err(WriteError::from)
     }
@@ -50,31 +49,37 @@ impl Store {
     ) -> Result<(u32, u64), NotAdded> {
         let table = self.tables.find(table).expect("the object was looked up in it");
         let (number, hash) = (table.number, table.hash(key));
-        if !self.log.admits(hash, new_bytes, old_bytes) {
-            self.sweep_within(SWEEP);
-            self.expire(EXPIRED_BY_FULL);
-            let mut evicted = 0;
-            while !self.log.admits(hash, new_bytes, old_bytes) {
-                if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
-                    return Err(NotAdded::Full);
-                }
-                evicted += 1;
-            }
+        if self.make_room(hash, new_bytes, old_bytes) { Ok((number, hash)) } else { Err(NotAdded::Full) }
+    }
+
+    /// Makes room for entries of this many bytes when others of `old_bytes` die with it; says whether there
+    /// is room. What has this hash stays.
+    pub(super) fn make_room(&mut self, hash: u64, new_bytes: usize, old_bytes: usize) -> bool {
+        if self.log.admits(hash, new_bytes, old_bytes) {
+            return true;
         }
-        Ok((number, hash))
+        self.sweep_within(SWEEP);
+        self.expire(EXPIRED_BY_FULL);
+        let mut evicted = 0;
+        while !self.log.admits(hash, new_bytes, old_bytes) {
+            if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
+                return false;
+            }
+            evicted += 1;
+        }
+        true
     }
 
     /// Writes the first entry of an object, whose chunks are there if it has any, in the place of the one
-    /// that the key names.
+    /// that the key names. Its version is the next one, or the one that it has.
     pub(super) fn replace_first(
         &mut self,
         table: u32,
         hash: u64,
         key: &[u8],
-        (kind, body, deadline): (Kind, &[u8], Option<u64>),
-    ) -> Result<u64, WriteError> {
-        let version = self.last_version + 1;
-        let entry = NewEntry { kind, table, key, version, body, deadline };
+        (kind, body, version, tail): (Kind, &[u8], u64, Tail),
+    ) -> Result<(), WriteError> {
+        let entry = NewEntry { kind, table, key, version, body, tail };
         let old = self.log.find(hash, |entry| entry.is_of(table, key));
         let old_bytes = old.map_or(0, |(_, entry)| entry.bytes());
         if !self.log.admits(hash, entry.bytes(), old_bytes) {
@@ -101,9 +106,9 @@ impl Store {
                 self.tables.count(table, 1);
             }
         }
-        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
-        self.last_version = version;
-        Ok(version)
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), tail.deadline);
+        self.last_version = self.last_version.max(version);
+        Ok(())
     }
 
     /// Removes an object that is at `place`, with its chunks.
@@ -121,13 +126,13 @@ impl Store {
         table: u32,
         hash: u64,
         key: &[u8],
-        (value, deadline): (&[u8], Option<u64>),
+        (value, tail): (&[u8], Tail),
     ) -> Result<u64, NotAdded> {
         let version = self.last_version + 1;
         let head = head_body(value.len(), version);
         let (kind, body) =
             if value.len() <= WHOLE_BYTES_MAX { (Kind::Whole, value) } else { (Kind::Head, &head[..]) };
-        let entry = NewEntry { kind, table, key, version, body, deadline };
+        let entry = NewEntry { kind, table, key, version, body, tail };
         let chunks = chunks_of(value.len());
         let written =
             self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
@@ -152,7 +157,7 @@ impl Store {
                 self.tables.count(table, 1);
             }
         }
-        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), deadline);
+        self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), tail.deadline);
         self.last_version = version;
         Ok(version)
     }
@@ -161,7 +166,7 @@ impl Store {
         for (number, body) in value.chunks(WHOLE_BYTES_MAX).enumerate().take(chunks) {
             let key = ChunkKey::new(version, number);
             let (kind, key_bytes) = (Kind::Chunk, key.as_bytes());
-            let entry = NewEntry { kind, table: 0, key: key_bytes, version, body, deadline: None };
+            let entry = NewEntry { kind, table: 0, key: key_bytes, version, body, tail: Tail::default() };
             self.log.prepare(entry.bytes())?;
             self.log.add(self.log.hashes().of_chunk(&key), &entry)?;
         }

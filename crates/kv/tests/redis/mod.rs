@@ -23,6 +23,8 @@ pub struct Served {
     pub shared: Arc<SharedShard>,
     pub address: String,
     pub socket: PathBuf,
+    /// Where memcached clients connect.
+    pub memcached: String,
     stopper: Option<Stopper>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,11 +43,13 @@ impl Served {
         let shard = Shard::new(Store::new(memory_bytes).expect("enough"), 0, 1);
         let shared = Arc::new(SharedShard::new(shard));
         let places = [Place::Tcp("127.0.0.1:0".to_owned()), Place::Unix(socket.clone())];
+        let options = Options { memcached: vec![places[0].clone()], ..options };
         let front = Front::bind(&places, options, Arc::clone(&shared)).expect("free places");
         let address = front.addresses().swap_remove(0);
+        let memcached = front.memcached_addresses().swap_remove(0);
         let stopper = Some(front.stopper());
         let thread = Some(std::thread::spawn(move || front.run().expect("it serves")));
-        Self { shared, address, socket, stopper, thread }
+        Self { shared, address, socket, memcached, stopper, thread }
     }
 
     /// A client over TCP.

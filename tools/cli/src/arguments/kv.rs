@@ -208,9 +208,18 @@ pub struct KvServe {
     /// What Redis clients must say with AUTH or HELLO: the first line of this file
     #[arg(long, value_name = "FILE", requires = "resp")]
     pub resp_password_file: Option<PathBuf>,
-    /// Redis clients at a time
+    /// Redis and memcached clients at a time, together
     #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
     pub resp_clients: u64,
+    /// Also serves memcached clients there, by the text and the meta protocol, on the strings of Redis
+    /// clients; can be repeated. A path is that of a Unix socket
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "HOST:PORT|PATH",
+        conflicts_with_all = ["resp_password_file", "data", "registry"]
+    )]
+    pub memcached: Vec<RespPlace>,
     /// Also answers probes there, over HTTP: /healthz says whether the shard lives, /readyz whether it is of
     /// use
     #[arg(long, value_name = "HOST:PORT")]

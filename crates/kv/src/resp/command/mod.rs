@@ -42,6 +42,7 @@ use super::parse::Args;
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::{DATABASES, Options};
+use crate::memcached::Memcached;
 use crate::store::Eviction;
 use crate::{Shard, TableGuard, TableId};
 
@@ -77,6 +78,8 @@ pub struct Engine {
     pub touched: Vec<Handle>,
     /// What is counted.
     pub counters: RespCounters,
+    /// What memcached clients need.
+    pub memcached: Memcached,
     lookup: Lookup,
     tables: [TableId; DATABASES],
     /// What clients may do; `None` without a policy.
@@ -123,6 +126,7 @@ impl Engine {
             is_in_transaction: false,
             touched: Vec::new(),
             counters: RespCounters::new(CounterFile::process(), "kv-resp"),
+            memcached: Memcached::new(tables[0]),
             lookup: Lookup::new(),
             tables,
             guard,
@@ -133,6 +137,11 @@ impl Engine {
             now_ms: 0,
             random: u64::from(std::process::id()),
         }
+    }
+
+    /// How many clients there may be.
+    pub fn clients_max(&self) -> usize {
+        self.clients_max
     }
 
     /// The time of this turn.
@@ -163,12 +172,13 @@ impl Engine {
         const EXPIRED_PER_TURN: usize = 64;
         self.end_waits();
         let store = shard.store_mut();
+        self.memcached.keep_up(store);
         let expired = store.expire(EXPIRED_PER_TURN);
         self.counters.expired.add(expired as u64);
         if store.sweep() || expired == EXPIRED_PER_TURN {
             return Next::AtOnce;
         }
-        let deadlines = [store.next_deadline(), self.waiting.next_deadline()];
+        let deadlines = [store.next_deadline(), self.waiting.next_deadline(), self.memcached.next_deadline()];
         deadlines.into_iter().flatten().min().map_or(Next::Event, Next::At)
     }
 

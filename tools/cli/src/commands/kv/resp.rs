@@ -1,4 +1,4 @@
-//! The Redis protocol of `farcall kv serve`.
+//! The protocols of Redis and of memcached of `farcall kv serve`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -17,45 +17,56 @@ use crate::failure::Failure;
 /// The longest password.
 const PASSWORD_BYTES_MAX: usize = 512;
 
-/// Serves Redis clients of a shard on a thread of their own; gives where they connect.
-pub fn start(
-    serve: &KvServe,
-    settings: &Settings,
-    shared: &Arc<SharedShard>,
-) -> Result<Vec<String>, Failure> {
+/// Where clients connect.
+#[derive(Debug, Default)]
+pub struct Doors {
+    pub resp: Vec<String>,
+    pub memcached: Vec<String>,
+}
+
+/// Whether clients of Redis or memcached are to be served.
+pub fn is_asked(serve: &KvServe) -> bool {
+    !serve.resp.is_empty() || !serve.memcached.is_empty()
+}
+
+/// Serves such clients of a shard on a thread of their own.
+pub fn start(serve: &KvServe, settings: &Settings, shared: &Arc<SharedShard>) -> Result<Doors, Failure> {
     let front = Front::bind(&serve.resp, options(serve, settings)?, Arc::clone(shared));
     let front = front.map_err(|error| cannot_listen(&error))?;
-    let addresses = front.addresses();
+    let doors = Doors { resp: front.addresses(), memcached: front.memcached_addresses() };
     let thread = thread::Builder::new().name("farcall-resp".to_owned());
     let serving = move || {
         // Without its sockets the daemon goes on: slots and calls do not need them.
         if let Err(error) = front.run() {
-            eprintln!("farcall: Redis clients are served no longer: {error}");
+            eprintln!("farcall: clients of Redis and memcached are served no longer: {error}");
         }
     };
     thread.spawn(serving).map_err(Failure::run)?;
-    Ok(addresses)
+    Ok(doors)
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
 /// stores of several shards, because a front has the objects of one, and stores with durable tables.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
-    if !serve.resp.is_empty() && serve.shards > 1 {
-        return Err(Failure::Usage(format!(
-            "--resp serves the objects of one shard, and --shards {} spreads them; give --shards 1",
-            serve.shards
-        )));
+    let asked = [("--resp", &serve.resp), ("--memcached", &serve.memcached)];
+    for (option, places) in asked {
+        if !places.is_empty() && serve.shards > 1 {
+            return Err(Failure::Usage(format!(
+                "{option} serves the objects of one shard, and --shards {} spreads them; give --shards 1",
+                serve.shards
+            )));
+        }
+        for place in places {
+            if let Place::Tcp(address) = place {
+                access::check_address(option, address, serve.allow)?;
+            }
+        }
     }
     if !serve.resp.is_empty() && serve.data.is_some() {
         return Err(Failure::Usage(
             "--resp answers writes before they are on the disk, which --data promises; leave one of them out"
                 .to_owned(),
         ));
-    }
-    for place in &serve.resp {
-        if let Place::Tcp(address) = place {
-            access::check_address("--resp", address, serve.allow)?;
-        }
     }
     Ok(())
 }
@@ -64,8 +75,8 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let password = serve.resp_password_file.as_deref().map(password).transpose()?;
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
-    let clients_max = serve.resp_clients as usize;
-    Ok(Options { password, clients_max, is_for_all, policy, ..Options::default() })
+    let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
+    Ok(Options { password, clients_max, is_for_all, policy, memcached, ..Options::default() })
 }
 
 /// The first line of a file, which must not be empty.
@@ -86,5 +97,5 @@ fn password(path: &Path) -> Result<String, Failure> {
 }
 
 fn cannot_listen(error: &ListenError) -> Failure {
-    Failure::Run(format!("--resp: {error}"))
+    Failure::Run(error.to_string())
 }

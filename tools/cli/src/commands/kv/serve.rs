@@ -91,13 +91,13 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
     let slots = listen(serve, &access);
     let of = (serve.shard as u32, serve.shards as u32);
-    let (shared, resp_at);
-    let mut daemon = if serve.resp.is_empty() {
-        resp_at = Vec::new();
+    let (shared, doors);
+    let mut daemon = if !resp::is_asked(serve) {
+        doors = resp::Doors::default();
         Daemon::new(&endpoint, shard, of, slots)
     } else {
         shared = Arc::new(SharedShard::new(shard));
-        resp_at = resp::start(serve, node.settings(), &shared)?;
+        doors = resp::start(serve, node.settings(), &shared)?;
         Daemon::sharing(&endpoint, &shared, of, slots)
     };
     if let Some(path) = node.settings().security.policy_file {
@@ -115,8 +115,11 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     if let Some(found) = &found {
         data::tell(found, &mut report)?;
     }
-    for at in &resp_at {
+    for at in &doors.resp {
         report.line(format_args!("Redis clients connect to {at}"))?;
+    }
+    for at in &doors.memcached {
+        report.line(format_args!("memcached clients connect to {at}"))?;
     }
     if let Some((_, at)) = &health {
         report.line(format_args!("probes are answered at http://{at}/healthz and /readyz"))?;
@@ -128,7 +131,8 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         "shards": shards,
         "at": at.to_string(),
         "transport": transport.name(),
-        "resp": resp_at,
+        "resp": doors.resp,
+        "memcached": doors.memcached,
         "health": health.as_ref().map(|(_, at)| at),
     }))?;
     notify::ready();

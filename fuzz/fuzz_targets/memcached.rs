@@ -1,0 +1,4 @@
+//! `memcached` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::memcached(bytes));
