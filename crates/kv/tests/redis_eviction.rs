@@ -130,3 +130,54 @@ fn collections_make_room_and_get_it() {
     assert!(evicted > 20 && there + evicted == 40, "{there} and {evicted}");
     assert_eq!(client.ask("LLEN list:39"), ":100");
 }
+
+/// Sets keys one after the other until what objects take is near its limit.
+fn fill(client: &mut Client<TcpStream>) -> usize {
+    (0..4000).take_while(|number| set(client, &format!("key:{number}")) == "+OK").count()
+}
+
+#[test]
+fn objects_take_no_more_than_they_may() {
+    let (_served, mut client) = start("noeviction");
+    let memory = info(&mut client, "maxmemory");
+    assert_eq!(client.ask("CONFIG SET maxmemory 4mb"), "+OK");
+    assert!(client.ask("CONFIG GET maxmemory").ends_with("|4194304"));
+    let written = fill(&mut client);
+    assert!((300..420).contains(&written), "{written} of ten thousand bytes in four megabytes");
+    assert_eq!(set(&mut client, "more"), "-OOM command not allowed when used memory > 'maxmemory'.");
+    assert!(info(&mut client, "used_memory") <= 4 << 20 && info(&mut client, "evicted_keys") == 0);
+    // As long as it was, or shorter: there is room for it.
+    assert_eq!(client.ask("SET key:0 short"), "+OK");
+    assert_eq!(client.ask("DEL key:1 key:2"), ":2");
+    assert_eq!(set(&mut client, "more"), "+OK");
+    assert_eq!(client.ask("CONFIG SET maxmemory 0"), "+OK");
+    assert_eq!(info(&mut client, "maxmemory"), memory);
+    assert_eq!(set(&mut client, "and more"), "+OK");
+    for wrong in ["x", "-1", "100gb"] {
+        let reply = client.ask(&format!("CONFIG SET maxmemory {wrong}"));
+        assert!(
+            reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'maxmemory')"),
+            "{reply}"
+        );
+    }
+}
+
+#[test]
+fn objects_go_when_they_may_take_less_and_only_under_a_policy() {
+    let (_served, mut client) = start("noeviction");
+    assert_eq!(client.ask("CONFIG SET maxmemory 8mb"), "+OK");
+    let written = fill(&mut client);
+    assert_eq!(client.ask("CONFIG SET maxmemory 2mb"), "+OK");
+    assert_eq!(db_size(&mut client), written, "nothing goes under noeviction");
+    assert_eq!(client.ask("EXPIRE key:0 1000"), "-OOM command not allowed when used memory > 'maxmemory'.");
+    assert_eq!(client.ask("CONFIG SET maxmemory-policy allkeys-lru"), "+OK");
+    let begun = std::time::Instant::now();
+    while info(&mut client, "used_memory") > 2 << 20 {
+        assert!(begun.elapsed() < redis::LONG, "they stay");
+    }
+    let there = db_size(&mut client);
+    assert!((100..210).contains(&there), "{there} of ten thousand bytes in two megabytes");
+    assert_eq!(info(&mut client, "evicted_keys"), written - there);
+    assert_eq!(set(&mut client, "new"), "+OK");
+    assert_eq!(client.ask("EXPIRE new 1000"), ":1", "others make room for a deadline as well");
+}

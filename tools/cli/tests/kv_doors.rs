@@ -80,10 +80,21 @@ fn memcached_clients_and_the_shell_have_the_same_objects() {
     let address = server.door("memcached");
     assert_eq!(ask(&address, "set greeting 7 0 5\r\nhello\r\n", 8), "STORED\r\n");
     let get = farcall(&["kv", "get", "greeting", "--at", &at]);
-    assert_eq!(String::from_utf8_lossy(&get.stdout), "hello\n");
+    assert_eq!(String::from_utf8_lossy(&get.stdout), "hello");
     assert!(farcall(&["kv", "put", "greeting", "again", "--at", &at]).status.success());
     assert_eq!(ask(&address, "get greeting\r\n", 33), "VALUE greeting 0 5\r\nagain\r\nEND\r\n");
     assert_eq!(ask(&server.door("resp"), "GET greeting\r\n", 11), "$5\r\nagain\r\n");
+}
+
+#[test]
+fn objects_take_what_the_command_line_says() {
+    let limited = ["--resp", "127.0.0.1:0", "--maxmemory", "4M", "--maxmemory-policy", "allkeys-lru"];
+    let (server, _at) = Server::first(&limited);
+    let info = ask(&server.door("resp"), "INFO memory\r\n", 100);
+    assert!(
+        info.contains("maxmemory:4194304\r\n") && info.contains("maxmemory_policy:allkeys-lru\r\n"),
+        "{info}"
+    );
 }
 
 #[test]
@@ -93,4 +104,6 @@ fn what_the_doors_cannot_do_is_said() {
     assert!(with(&["--data", "nowhere"]).contains("--memcached"));
     assert!(with(&["--shards", "2"]).contains("give --shards 1"));
     assert!(serve(&["--memcached", "0.0.0.0:0"]).contains("is not a loopback address"));
+    assert!(serve(&["--maxmemory", "17M"]).contains("--memory 16M, of which it is a part"));
+    assert!(serve(&["--maxmemory-policy", "all"]).contains("noeviction, allkeys-lru"));
 }

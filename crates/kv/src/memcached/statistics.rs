@@ -47,8 +47,8 @@ fn general(call: &mut Call<'_>) -> Lines {
         ("get_hits", hits.to_string()),
         ("get_misses", gets.saturating_sub(hits).to_string()),
         ("curr_items", call.shard.store().table_objects(call.engine.memcached.table).to_string()),
-        ("bytes", call.shard.store().statistics().live_bytes.to_string()),
-        ("limit_maxbytes", call.shard.store().statistics().memory_bytes.to_string()),
+        ("bytes", call.shard.store().taken_bytes().to_string()),
+        ("limit_maxbytes", call.shard.store().limit_bytes().to_string()),
         ("evictions", call.shard.store().evicted().to_string()),
         ("threads", "1".to_owned()),
     ]
@@ -57,7 +57,7 @@ fn general(call: &mut Call<'_>) -> Lines {
 fn settings(call: &mut Call<'_>) -> Lines {
     let evicts = call.shard.store().eviction() != Eviction::Never;
     vec![
-        ("maxbytes", call.shard.store().statistics().memory_bytes.to_string()),
+        ("maxbytes", call.shard.store().limit_bytes().to_string()),
         ("maxconns", call.engine.clients_max().to_string()),
         ("evictions", if evicts { "on" } else { "off" }.to_owned()),
         ("item_size_max", VALUE_BYTES_MAX.to_string()),

@@ -44,7 +44,7 @@ pub struct Options {
     pub clients_max: usize,
     /// How long a client may have more replies than fit and read none of them; then it is sent away.
     pub unread_for_max: Duration,
-    /// Which objects make room when the memory is full.
+    /// Which objects make room when the memory is full, or what objects may take.
     pub eviction: Eviction,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,

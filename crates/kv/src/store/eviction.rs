@@ -98,6 +98,37 @@ impl Store {
         self.uses.policy
     }
 
+    /// The most bytes that objects, their index and their deadlines may take together. It is the store's
+    /// memory at first, of which a part is always free.
+    pub fn limit_bytes(&self) -> usize {
+        self.log.limit_bytes()
+    }
+
+    /// Bytes that they take.
+    pub fn taken_bytes(&self) -> usize {
+        self.log.taken_bytes()
+    }
+
+    /// Sets the most that they may take; no more than the store's memory. Those that are there stay until
+    /// writes or [`Store::shrink`] evict them.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.log.set_limit(bytes);
+    }
+
+    /// Evicts objects, at most this many, while they take more than they may; says whether there are more to
+    /// be evicted.
+    pub fn shrink(&mut self, objects_max: usize) -> bool {
+        /// No object has to be spared; one with this hash would be spared by chance.
+        const NONE: u64 = 0;
+        let is_over = |store: &Self| store.taken_bytes() > store.limit_bytes();
+        for _ in 0..objects_max {
+            if !is_over(self) || !self.evict_one(NONE) {
+                return false;
+            }
+        }
+        is_over(self)
+    }
+
     /// How many objects were evicted.
     pub fn evicted(&self) -> u64 {
         self.uses.evicted

@@ -27,6 +27,8 @@ pub struct Log {
     memory_bytes: usize,
     /// Bytes of it that something beside the log takes.
     beside_bytes: usize,
+    /// The most bytes that entries, their index and what lies beside the log may take together.
+    limit_bytes: usize,
     hashes: Hashes,
     segments: Segments,
     index: Index,
@@ -39,7 +41,8 @@ impl Log {
         let index = Index::new(memory_bytes);
         let mut segments = Segments::new(memory_bytes)?;
         segments.set_max(segments_beside(memory_bytes, index.bytes()));
-        Ok(Self { memory_bytes, beside_bytes: 0, hashes, segments, index, cleaner: Cleaner::new(hashes) })
+        let (limit_bytes, cleaner) = (memory_bytes, Cleaner::new(hashes));
+        Ok(Self { memory_bytes, beside_bytes: 0, limit_bytes, hashes, segments, index, cleaner })
     }
 
     /// The hashes by which the index finds entries.
@@ -78,15 +81,34 @@ impl Log {
     /// that of the first of them.
     pub fn admits(&self, hash: u64, new_bytes: usize, dead_bytes: usize) -> bool {
         let index_bytes = self.index.bytes() + self.index.growth_bytes(hash) + self.beside_bytes;
-        let segments = segments_beside(self.memory_bytes, index_bytes);
-        self.segments.live_bytes() + new_bytes - dead_bytes <= live_bytes_max(segments)
+        self.fits(self.segments.live_bytes() + new_bytes - dead_bytes, index_bytes)
     }
 
     /// The same for an entry that comes with what lies beside the log, which takes `beside_bytes` then.
     pub fn admits_beside(&self, hash: u64, new_bytes: usize, beside_bytes: usize) -> bool {
         let index_bytes = self.index.bytes() + self.index.growth_bytes(hash);
-        let segments = segments_beside(self.memory_bytes, index_bytes + beside_bytes);
-        self.segments.live_bytes() + new_bytes <= live_bytes_max(segments)
+        self.fits(self.segments.live_bytes() + new_bytes, index_bytes + beside_bytes)
+    }
+
+    /// Whether entries of this many bytes fit beside an index and others of so many.
+    fn fits(&self, live_bytes: usize, others_bytes: usize) -> bool {
+        let segments = segments_beside(self.memory_bytes, others_bytes);
+        live_bytes <= live_bytes_max(segments) && live_bytes + others_bytes <= self.limit_bytes
+    }
+
+    /// Bytes that entries, their index and what lies beside the log take together.
+    pub fn taken_bytes(&self) -> usize {
+        self.segments.live_bytes() + self.index.bytes() + self.beside_bytes
+    }
+
+    /// The most that this may become.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Sets the most that it may become: no more than the memory. What is there stays.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit_bytes = bytes.min(self.memory_bytes);
     }
 
     /// Does the cleaning that comes with this many bytes beside the log. Places change.

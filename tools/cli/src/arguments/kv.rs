@@ -10,8 +10,9 @@ use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
 use farcall_kv::durable::Level;
 use farcall_kv::replicated::RegistryPlace;
-use farcall_kv::resp::Place as RespPlace;
+use farcall_kv::resp::{Place as RespPlace, policy_named};
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
+use farcall_kv::store::Eviction;
 use farcall_lab::units::{Size, SizeError};
 
 mod many;
@@ -164,6 +165,20 @@ pub struct KvServe {
     /// Memory for objects and their index
     #[arg(long, default_value = "256M", value_name = "SIZE")]
     pub memory: Size,
+    /// Most of --memory that objects may take, with their index and deadlines [default: what --memory leaves
+    /// for them]
+    #[arg(long, value_name = "SIZE")]
+    pub maxmemory: Option<Size>,
+    /// Which objects make room when there is none: noeviction, allkeys-lru, allkeys-lfu, allkeys-random or
+    /// volatile-ttl
+    #[arg(
+        long,
+        default_value = "noeviction",
+        value_name = "NAME",
+        value_parser = eviction,
+        conflicts_with_all = ["data", "registry"]
+    )]
+    pub maxmemory_policy: Eviction,
     /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,
     /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data;
     /// `replicated=N`, the end of N processes and hosts, which needs --registry; `replicated=N,flushed`, all
@@ -466,6 +481,13 @@ pub struct KvDrop {
 pub struct KvStat {
     #[command(flatten)]
     pub place: KvPlace,
+}
+
+/// A policy of eviction, by the name that it has in Redis.
+fn eviction(text: &str) -> Result<Eviction, String> {
+    policy_named(text).ok_or_else(|| {
+        format!("`{text}` is none of noeviction, allkeys-lru, allkeys-lfu, allkeys-random and volatile-ttl")
+    })
 }
 
 fn slot_size(text: &str) -> Result<Size, String> {

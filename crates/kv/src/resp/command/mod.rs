@@ -170,12 +170,15 @@ impl Engine {
     pub fn keep_up(&mut self, shard: &mut Shard) -> Next {
         /// Objects that have expired and that a turn removes.
         const EXPIRED_PER_TURN: usize = 64;
+        /// Objects that a turn evicts after they were allowed less.
+        const EVICTED_PER_TURN: usize = 64;
         self.end_waits();
         let store = shard.store_mut();
         self.memcached.keep_up(store);
         let expired = store.expire(EXPIRED_PER_TURN);
         self.counters.expired.add(expired as u64);
-        if store.sweep() || expired == EXPIRED_PER_TURN {
+        let is_shrinking = store.shrink(EVICTED_PER_TURN);
+        if store.sweep() || expired == EXPIRED_PER_TURN || is_shrinking {
             return Next::AtOnce;
         }
         let deadlines = [store.next_deadline(), self.waiting.next_deadline(), self.memcached.next_deadline()];

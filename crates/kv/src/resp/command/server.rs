@@ -5,6 +5,7 @@ use core::fmt::Write;
 use super::call::{Call, Done, Refusal, subcommand};
 use super::connection::REDIS_VERSION;
 use super::table::{COMMANDS, Command};
+use crate::decimal;
 use crate::resp::parse::BULK_BYTES_MAX;
 use crate::resp::{DATABASES, glob};
 use crate::store::Eviction;
@@ -107,6 +108,7 @@ pub fn config(call: &mut Call<'_>) -> Done {
             call.store().set_eviction(policy, seed);
             call.reply.ok();
         }
+        ("set", 4) if call.is(2, "maxmemory") => set_limit(call)?,
         ("set", 4..) => {
             let name = String::from_utf8_lossy(call.args.at(2)).into_owned();
             return Err(Refusal::new(format!(
@@ -118,6 +120,39 @@ pub fn config(call: &mut Call<'_>) -> Done {
         (name, _) => return Err(Refusal::arguments(&format!("config|{name}"))),
     }
     Ok(())
+}
+
+/// Sets what objects may take. 0 is all of the memory.
+fn set_limit(call: &mut Call<'_>) -> Done {
+    let memory = call.shard.store().statistics().memory_bytes;
+    let refused = |why: &str| {
+        Refusal::new(format!("ERR CONFIG SET failed (possibly related to argument 'maxmemory') - {why}"))
+    };
+    let bytes = memory_of(call.args.at(3)).ok_or_else(|| refused("argument must be a memory value"))?;
+    if bytes > memory as u64 {
+        return Err(refused(&format!("the store has {memory} bytes of memory; its --memory says how many")));
+    }
+    call.store().set_limit(if bytes == 0 { memory } else { bytes as usize });
+    call.reply.ok();
+    Ok(())
+}
+
+/// A number of bytes as Redis writes it: in bytes, or with a unit of thousands (`k`, `m`, `g`) or of 1024
+/// (`kb`, `mb`, `gb`).
+fn memory_of(text: &[u8]) -> Option<u64> {
+    let text = core::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    decimal::parse(digits.as_bytes()).and_then(|number| u64::try_from(number).ok())?.checked_mul(unit)
 }
 
 /// Policies by Redis's names.
@@ -140,12 +175,11 @@ fn policy_name(policy: Eviction) -> &'static str {
 
 /// What is configured, in Redis's words.
 fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
-    let memory = call.shard.store().statistics().memory_bytes;
     vec![
         ("appendonly", "no".to_owned()),
         ("databases", DATABASES.to_string()),
         ("maxclients", call.engine.clients_max.to_string()),
-        ("maxmemory", memory.to_string()),
+        ("maxmemory", call.shard.store().limit_bytes().to_string()),
         ("maxmemory-policy", policy_name(call.shard.store().eviction()).to_owned()),
         ("port", call.engine.port.to_string()),
         ("proto-max-bulk-len", BULK_BYTES_MAX.to_string()),
@@ -218,10 +252,11 @@ fn clients(call: &mut Call<'_>) -> Lines {
 fn memory(call: &mut Call<'_>) -> Lines {
     let store = call.shard.store().statistics();
     lines([
-        ("used_memory", store.used_bytes.to_string()),
+        ("used_memory", call.shard.store().taken_bytes().to_string()),
+        ("used_memory_rss", store.used_bytes.to_string()),
         ("farcall_expiring_objects", call.shard.store().expiring().to_string()),
         ("used_memory_dataset", store.live_bytes.to_string()),
-        ("maxmemory", store.memory_bytes.to_string()),
+        ("maxmemory", call.shard.store().limit_bytes().to_string()),
         ("maxmemory_policy", policy_name(call.shard.store().eviction()).to_owned()),
     ])
 }
@@ -266,4 +301,29 @@ pub fn time(call: &mut Call<'_>) -> Done {
     call.reply.bulk(since.as_secs().to_string().as_bytes());
     call.reply.bulk(since.subsec_micros().to_string().as_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_has_units() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("1000000", Some(1_000_000)),
+            ("1k", Some(1000)),
+            ("2KB", Some(2048)),
+            ("3mb", Some(3 << 20)),
+            ("1G", Some(1_000_000_000)),
+            ("1gb", Some(1 << 30)),
+            ("", None),
+            ("mb", None),
+            ("-1", None),
+            ("1tb", None),
+            ("9223372036854775807gb", None),
+        ] {
+            assert_eq!(memory_of(text.as_bytes()), bytes, "{text}");
+        }
+    }
 }

@@ -76,7 +76,8 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
     let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
-    Ok(Options { password, clients_max, is_for_all, policy, memcached, ..Options::default() })
+    let eviction = serve.maxmemory_policy;
+    Ok(Options { password, clients_max, is_for_all, policy, memcached, eviction, ..Options::default() })
 }
 
 /// The first line of a file, which must not be empty.

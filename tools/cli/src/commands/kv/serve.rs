@@ -57,6 +57,14 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;
     check_memory(serve.memory.0)?;
+    if let Some(most) = serve.maxmemory
+        && most.0 > serve.memory.0
+    {
+        return Err(Failure::Usage(format!(
+            "--maxmemory {most} is more than --memory {}, of which it is a part",
+            serve.memory
+        )));
+    }
     // The others have to look for shard 0 before they know.
     let transport = place.transport.or((serve.shard == 0).then_some(TransportKind::RING_SHM));
     if let Some(transport) = transport {
@@ -73,6 +81,12 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         Some(_) => None,
         None => data::open_tables(serve, &mut shard)?,
     };
+    // What the log has is there again before it is limited.
+    let store = shard.store_mut();
+    store.set_eviction(serve.maxmemory_policy, std::process::id().into());
+    if let Some(most) = serve.maxmemory {
+        store.set_limit(most.0);
+    }
     // Shard 0 is where everybody looks for the others.
     let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
     let _rendezvous = (serve.shard == 0).then(|| bind(place, patience)).transpose()?;
