@@ -1,6 +1,7 @@
 //! What the policy of a store lets its clients do, through each door.
 
 mod common;
+mod memcached;
 mod redis;
 
 use std::fs::{self, Permissions};
@@ -17,6 +18,7 @@ use farcall_kv::resp::Options;
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::{Client, Failure, Name, Shard, TableGuard, TableId};
+use memcached::Memcached;
 use redis::Served;
 
 const LAYOUT: SlotLayout = SlotLayout { slots: 2, request_bytes: 120, response_bytes: 120 };
@@ -122,6 +124,33 @@ fn over_tcp_the_password_is_all_that_a_client_proves() {
     // A name that a client gives itself proves nothing.
     assert_eq!(nobody.ask("CLIENT SETNAME uid:0"), "+OK");
     assert_eq!(nobody.ask("SET key value"), refused);
+}
+
+#[test]
+fn memcached_clients_have_the_rights_of_their_table() {
+    let rules = Rules::new("memcached", "table default: read by any\ntable db1: write by any");
+    let served = rules.served(None);
+    let mut client = Memcached::of(&served);
+    assert_eq!(client.ask("get key"), "END|");
+    assert_eq!(client.ask("mg key v"), "EN|");
+    let refused = "CLIENT_ERROR a peer without an identity may not write the table `default`|";
+    for request in [
+        "set key 0 0 5|value",
+        "delete key",
+        "incr key 1",
+        "touch key 10",
+        "gat 10 key",
+        "flush_all",
+        "ms key 5|value",
+        "md key",
+        "ma key",
+        "mg key v T10",
+        "mg key v N10",
+    ] {
+        assert_eq!(client.ask(request), refused, "{request}");
+    }
+    let rules = Rules::new("memcached-write", "table default: write by any");
+    assert_eq!(Memcached::of(&rules.served(None)).ask("get key"), refused.replace("write", "read"));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use std::sync::MutexGuard;
 
+use farcall::policy::Right;
+
 use super::call::Call;
 use super::parse::{Parsed, Parser, Refused, Request, Verb};
-use super::{classic, meta_calls, statistics};
+use super::{allowed, classic, meta_calls, statistics};
 use crate::resp::{Connection, Engine, UNREAD_BYTES_MAX};
 use crate::{Shard, SharedShard};
 
@@ -49,14 +51,25 @@ pub fn run<'s>(
         match conversation.parser.parse(&bytes[done..]) {
             Parsed::Incomplete => break,
             Parsed::Skipped(skipped) => done += skipped,
-            Parsed::Refused { refused, bytes } => {
+            Parsed::Refused { mut refused, bytes } => {
                 guard = shared.make_way(guard);
+                if refused.stale.is_some() && allowed::may(engine, &connection.session, Right::Write).is_err()
+                {
+                    refused.stale = None;
+                }
                 refuse(&mut Call { engine: &mut *engine, shard: &mut guard, out: &mut out }, &refused);
                 connection.is_closing = refused.why.ends_connection();
                 done += bytes;
             }
             Parsed::Request(request, length) => {
                 connection.session.last_ms = engine.now_ms();
+                if let Err(refusal) = allowed::check(engine, &connection.session, &request.verb) {
+                    out.extend_from_slice(refusal.as_bytes());
+                    out.extend_from_slice(b"\r\n");
+                    done += length;
+                    conversation.keys_done = 0;
+                    continue;
+                }
                 let mut progress = Progress::Part;
                 while progress == Progress::Part && !is_full(&out) {
                     guard = shared.make_way(guard);

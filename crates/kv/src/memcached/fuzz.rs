@@ -17,7 +17,7 @@ pub fn fuzz_memcached(bytes: &[u8]) {
     assert_eq!(whole, understand(bytes, usize::from(piece).max(1)), "pieces of {piece} bytes");
     let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("memory");
     let mut shard = Shard::new(store, 0, 1);
-    let mut engine = Engine::new(&Options::default(), &[], &mut shard);
+    let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
     engine.begin_turn(1_000_000);
     engine.prepare(&mut shard);
     let mut out = Vec::new();

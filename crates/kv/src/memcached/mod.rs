@@ -4,6 +4,7 @@
 //! What a memcached client writes is a string of Redis clients, and a value of slots and calls, in the table
 //! `default`. Its flags lie behind the value in the object's entry, and its *unique* is the object's version.
 
+mod allowed;
 mod call;
 mod classic;
 mod conversation;

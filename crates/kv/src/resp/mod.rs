@@ -28,6 +28,7 @@ pub use front::{Front, Stopper};
 #[doc(hidden)]
 pub use fuzz::fuzz_resp;
 pub use listener::{ListenError, NoPlace, Place};
+pub(crate) use session::Session;
 
 /// How many databases a client can select.
 pub const DATABASES: usize = 16;

@@ -14,6 +14,9 @@ use crate::resp::parse::Args;
 use crate::resp::session::Session;
 use farcall::policy::Right;
 
+/// How Redis' refusals of this kind begin.
+const NOT_ALLOWED: &str = "NOPERM ";
+
 impl Engine {
     /// Refuses a command that the policy does not allow, if there is one.
     #[inline]
@@ -58,6 +61,14 @@ impl Engine {
         }
     }
 
+    /// Whether the policy lets a client of another door read or write a database; if not, why.
+    pub fn allows(&mut self, session: &Session, database: usize, right: Right) -> Result<(), String> {
+        self.want(session, database, right).map_err(|refusal| {
+            let text = refusal.text();
+            text.strip_prefix(NOT_ALLOWED).unwrap_or(text).to_owned()
+        })
+    }
+
     fn want(&mut self, session: &Session, database: usize, right: Right) -> Done {
         let verb = if right == Right::Read { "read" } else { "write" };
         let need = Need::On(self.tables[database], right);
@@ -78,7 +89,7 @@ impl Engine {
             return Ok(());
         }
         self.counters.not_allowed.increment();
-        Err(Refusal::new(format!("NOPERM {}", guard.refuse(&session.principal, &what()))))
+        Err(Refusal::new(format!("{NOT_ALLOWED}{}", guard.refuse(&session.principal, &what()))))
     }
 }
 
