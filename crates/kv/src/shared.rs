@@ -5,8 +5,12 @@
 //! again and again.
 
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::Shard;
 use crate::resp::unix_ms;
@@ -21,6 +25,11 @@ const TRIES: u32 = 256;
 #[derive(Debug)]
 pub struct SharedShard {
     shard: Mutex<Shard>,
+    /// Its log has something to do, in a turn of the daemon.
+    wants_log_turn: AtomicBool,
+    /// What the daemon sleeps on, and the front, which wants to know what becomes of the log.
+    daemon: Bell,
+    front: Bell,
     /// Threads that wait for it.
     waiting: AtomicU32,
     /// How many times it was waited for and given.
@@ -29,12 +38,28 @@ pub struct SharedShard {
 
 impl SharedShard {
     /// Shares a shard.
-    ///
-    /// # Panics
-    /// When it has durable tables.
-    pub fn new(shard: Shard) -> Self {
-        assert!(!shard.has_log(), "commands are answered before anything is flushed");
-        Self { shard: Mutex::new(shard), waiting: AtomicU32::new(0), given: AtomicU32::new(0) }
+    pub fn new(shard: Shard) -> io::Result<Self> {
+        Ok(Self {
+            wants_log_turn: AtomicBool::new(shard.wants_log_turn()),
+            shard: Mutex::new(shard),
+            daemon: Bell::new()?,
+            front: Bell::new()?,
+            waiting: AtomicU32::new(0),
+            given: AtomicU32::new(0),
+        })
+    }
+
+    /// What the front sleeps on, beside its sockets.
+    pub(crate) fn front(&self) -> &Bell {
+        &self.front
+    }
+
+    /// Lets the daemon give the log a turn, if it wants one; for the front, which has the shard.
+    pub(crate) fn pass_log_on(&self, shard: &Shard) {
+        if shard.wants_log_turn() {
+            self.wants_log_turn.store(true, Ordering::Relaxed);
+            self.daemon.ring();
+        }
     }
 
     /// The shard, once the other thread makes way.
@@ -98,6 +123,43 @@ impl SharedShard {
     }
 }
 
+/// Wakes a thread that sleeps on a descriptor.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    descriptor: OwnedFd,
+    is_rung: AtomicBool,
+}
+
+impl Bell {
+    fn new() -> io::Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { descriptor, is_rung: AtomicBool::new(false) })
+    }
+
+    /// What can be read once it was rung.
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    /// Wakes the thread, or lets it not fall asleep.
+    pub fn ring(&self) {
+        if !self.is_rung.swap(true, Ordering::AcqRel) {
+            // A full counter wakes as well.
+            let _woken = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The thread is awake.
+    #[inline]
+    pub fn answer(&self) {
+        if self.is_rung.load(Ordering::Relaxed) {
+            let mut count = [0; size_of::<u64>()];
+            let _nothing_there = rustix::io::read(&self.descriptor, &mut count);
+            self.is_rung.store(false, Ordering::Release);
+        }
+    }
+}
+
 /// Objects that have expired and that a turn removes.
 const EXPIRED_PER_TURN: usize = 16;
 
@@ -133,16 +195,43 @@ impl Held<'_> {
         }
     }
 
-    /// Whether the shard has a log of durable tables. One that is shared has none: commands of Redis clients
-    /// are answered before anything is flushed.
+    /// Whether the log of durable tables may have something to do.
     #[inline]
-    pub fn has_log(&self) -> bool {
-        matches!(self, Self::Own(shard) if shard.has_log())
+    pub fn wants_log_turn(&self) -> bool {
+        match self {
+            Self::Own(shard) => shard.has_log(),
+            Self::Shared { shared, guard } => {
+                guard.as_ref().is_some_and(|shard| shard.has_log())
+                    || shared.wants_log_turn.load(Ordering::Relaxed)
+            }
+        }
+    }
+
+    /// After a turn of the log: what is left to do, and news for those that wait for it.
+    #[inline]
+    pub fn log_turned(&mut self, is_news: bool) {
+        let Self::Shared { shared, guard: Some(shard) } = self else { return };
+        shared.daemon.answer();
+        shared.wants_log_turn.store(shard.wants_log_turn(), Ordering::Relaxed);
+        if is_news {
+            shared.front.ring();
+        }
     }
 
     /// Whether writes wait for the disk.
     pub fn is_flushing(&self) -> bool {
-        matches!(self, Self::Own(shard) if shard.is_flushing())
+        match self {
+            Self::Own(shard) => shard.is_flushing(),
+            Self::Shared { shared, .. } => shared.wants_log_turn.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What wakes the thread when the log has something to do, if another one shares the shard.
+    pub fn waker(&self) -> Option<io::Result<OwnedFd>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared { shared, .. } => Some(shared.daemon.descriptor().try_clone()),
+        }
     }
 
     /// A turn begins: what has expired is not there for it. A shared shard is told when it is taken.
@@ -151,7 +240,7 @@ impl Held<'_> {
         if let Self::Own(shard) = self
             && set_clock(shard)
         {
-            shard.store_mut().expire(EXPIRED_PER_TURN);
+            shard.expire(EXPIRED_PER_TURN);
         }
     }
 
@@ -161,6 +250,9 @@ impl Held<'_> {
         if let Self::Shared { shared, guard } = self
             && let Some(guard) = guard.take()
         {
+            if guard.has_log() {
+                shared.wants_log_turn.store(guard.wants_log_turn(), Ordering::Relaxed);
+            }
             shared.release(guard);
         }
     }

@@ -174,6 +174,9 @@ impl<'e> Daemon<'e> {
         if let Some(waker) = self.slots.waker()? {
             self.endpoint.wake_for(waker);
         }
+        if let Some(waker) = self.shard.waker() {
+            self.endpoint.wake_for(waker?);
+        }
         Ok(())
     }
 
@@ -214,7 +217,7 @@ impl<'e> Daemon<'e> {
             received += self.answer_waiting(observer);
         }
         let mut taken = self.scan_slots();
-        if self.shard.has_log() {
+        if self.shard.wants_log_turn() {
             taken += self.turn_log();
         }
         if let Some(replicator) = &mut self.replicator {
@@ -368,7 +371,10 @@ impl<'e> Daemon<'e> {
 
     /// A turn of the log of durable tables; gives how many answers it released.
     fn turn_log(&mut self) -> usize {
+        let before = self.shard.shard().log_outcome();
         let mut answered = usize::from(self.shard.shard().turn_log());
+        let is_news = self.shard.shard().log_outcome() != before;
+        self.shard.log_turned(is_news);
         while let Some(Released { to, answer }) = self.shard.shard().release() {
             answered += 1;
             match (to, answer.answer()) {

@@ -1,6 +1,7 @@
 //! The log's cleaner: what lives in the oldest segment is appended again, and its frame is free.
 //!
-//! What lives is known to the store: a put counts while its object has that version. Tombstones and drops of
+//! What lives is known to the store: a put counts while its object has that version, an element while its
+//! collection has one with that stamp. Tombstones and drops of
 //! the oldest segment do not: whatever they deleted lay in segments before it, which are gone. The segment is
 //! read while the disk has nothing else to do, and looked through in steps, each no longer than a few of the
 //! writes that it comes with.
@@ -145,7 +146,16 @@ fn is_due(frames: &Frames, needed_bytes: u64) -> bool {
 /// Whether a record is needed.
 fn lives((store, results): (&Store, &Results), record: &Record<'_>) -> bool {
     let (table, version, key) = match *record {
-        Record::Put { table, version, key, .. } => (table, version, key),
+        Record::Put { table, version, key, .. } | Record::PutUntil { table, version, key, .. } => {
+            (table, version, key)
+        }
+        Record::Collection { table, version, number, key, .. } => {
+            let name = Name::new(TableId(table), key);
+            return name.is_ok_and(|name| store.is_recorded(name, (number, version)));
+        }
+        Record::Element { number, stamp, name, .. } => {
+            return store.element_stamp(number, name) == Some(stamp);
+        }
         Record::Client { client } => return results.has_client(client),
         Record::Result { client, sequence, .. } => return results.has(client, sequence),
         _ => return false,

@@ -8,13 +8,14 @@
 
 use farcall_disk::{BLOCK_BYTES, Blocks};
 
+use crate::store::CollectionKind;
 use crate::wire::{Fields, Malformed};
 use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The version of all this.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version that is understood: one without clients and their results.
+/// The oldest version that is understood: one without clients, their results, and what Redis clients write.
 const OLDEST_VERSION: u32 = 1;
 
 /// Where the superblocks are.
@@ -28,6 +29,9 @@ pub const FRAME_BYTES: usize = 4 << 20;
 
 /// Bytes of the header of a group, before its records.
 pub const GROUP_HEADER_BYTES: usize = 64;
+
+/// Bytes of a record without what it names and holds, at most.
+pub const RECORD_BYTES: usize = 38;
 
 /// Bytes of a put without key and value.
 const PUT_HEADER_BYTES: usize = 25;
@@ -129,6 +133,8 @@ pub struct GroupHeader {
     /// The CRC32C of the segment up to here, and with this group.
     pub crc_before: u32,
     pub crc: u32,
+    /// Whether it counts only with the group after it.
+    pub continues: bool,
 }
 
 impl GroupHeader {
@@ -150,7 +156,7 @@ impl GroupHeader {
         [self.segment, self.epoch, log, self.last_version]
             .iter()
             .for_each(|number| put(&number.to_le_bytes()));
-        [self.bytes, self.records, self.crc_before, 0, 0]
+        [self.bytes, self.records, self.crc_before, u32::from(self.continues), 0]
             .iter()
             .for_each(|number| put(&number.to_le_bytes()));
         self.crc = crc_of(self.crc_before, group);
@@ -166,8 +172,9 @@ impl GroupHeader {
         let (segment, epoch) = (fields.u64().ok()?, fields.u64().ok()?);
         let (of_log, last_version) = (fields.u64().ok()?, fields.u64().ok()?);
         let (length, records, crc_before) = (fields.u32().ok()?, fields.u32().ok()?, fields.u32().ok()?);
-        let (_, crc) = (fields.u64().ok()?, fields.u32().ok()?);
-        let header = Self { segment, epoch, at, bytes: length, last_version, records, crc_before, crc };
+        let (continues, crc) = (fields.u64().ok()? != 0, fields.u32().ok()?);
+        let header =
+            Self { segment, epoch, at, bytes: length, last_version, records, crc_before, crc, continues };
         (of_log == log).then_some((header, bytes))
     }
 
@@ -222,6 +229,18 @@ pub enum Record<'a> {
     Result { client: u64, sequence: u64, first: u64, answer: &'a [u8] },
     /// A client was forgotten.
     Gone { client: u64 },
+    /// An object was written that expires.
+    PutUntil { table: u64, version: u64, deadline: u64, key: &'a [u8], value: &'a [u8] },
+    /// A collection is named so; `number` is what records of its elements call it.
+    Collection { kind: CollectionKind, table: u64, version: u64, deadline: u64, number: u64, key: &'a [u8] },
+    /// An element of a collection is there.
+    Element { number: u64, stamp: u64, name: &'a [u8], value: &'a [u8] },
+    /// An element of a collection is gone.
+    Removed { number: u64, name: &'a [u8] },
+    /// Of a list the elements with these numbers are left.
+    Cut { number: u64, first: u64, end: u64 },
+    /// All objects of a table are gone, up to this version.
+    Cleared { table: u64, version: u64 },
 }
 
 impl<'a> Record<'a> {
@@ -265,11 +284,68 @@ impl<'a> Record<'a> {
                 answer,
             ]),
             Self::Gone { client } => put(&[&[9], &client.to_le_bytes()]),
+            Self::PutUntil { table, version, deadline, key, value } => put(&[
+                &[10],
+                &table.to_le_bytes(),
+                &version.to_le_bytes(),
+                &deadline.to_le_bytes(),
+                &(key.len() as u32).to_le_bytes(),
+                &(value.len() as u32).to_le_bytes(),
+                key,
+                value,
+            ]),
+            Self::Collection { kind, table, version, deadline, number, key } => put(&[
+                &[11, kind_number(kind)],
+                &table.to_le_bytes(),
+                &version.to_le_bytes(),
+                &deadline.to_le_bytes(),
+                &number.to_le_bytes(),
+                &(key.len() as u32).to_le_bytes(),
+                key,
+            ]),
+            Self::Element { number, stamp, name, value } => put(&[
+                &[12],
+                &number.to_le_bytes(),
+                &stamp.to_le_bytes(),
+                &(name.len() as u32).to_le_bytes(),
+                &(value.len() as u32).to_le_bytes(),
+                name,
+                value,
+            ]),
+            Self::Removed { number, name } => {
+                put(&[&[13], &number.to_le_bytes(), &(name.len() as u32).to_le_bytes(), name]);
+            }
+            Self::Cut { number, first, end } => {
+                put(&[&[14], &number.to_le_bytes(), &first.to_le_bytes(), &end.to_le_bytes()]);
+            }
+            Self::Cleared { table, version } => {
+                put(&[&[15], &table.to_le_bytes(), &version.to_le_bytes()]);
+            }
         }
     }
 
     /// Bytes that the record of a dropped table takes: its kind, the table, the version.
     pub const DROP_BYTES: usize = 1 + 8 + 8;
+
+    /// Bytes that it takes, or a few more.
+    pub fn bytes(&self) -> usize {
+        RECORD_BYTES
+            + match *self {
+                Self::Put { key, value, .. } | Self::PutUntil { key, value, .. } => key.len() + value.len(),
+                Self::Tombstone { key, .. } | Self::Collection { key, .. } => key.len(),
+                Self::Element { name, value, .. } => name.len() + value.len(),
+                Self::Removed { name, .. } => name.len(),
+                Self::Table { name, .. } => name.len(),
+                Self::Result { answer, .. } => answer.len(),
+                Self::Drop { .. }
+                | Self::Segment(_)
+                | Self::Retired { .. }
+                | Self::Client { .. }
+                | Self::Gone { .. }
+                | Self::Cut { .. }
+                | Self::Cleared { .. } => 0,
+            }
+    }
 
     /// Bytes that a put takes.
     pub const fn put_bytes(key_bytes: usize, value_bytes: usize) -> usize {
@@ -283,14 +359,19 @@ impl<'a> Record<'a> {
             _ => Err(Malformed),
         };
         match fields.u8()? {
-            1 => {
+            kind @ (1 | 10) => {
                 let (table, version) = (fields.u64()?, fields.u64()?);
+                let deadline = if kind == 10 { fields.u64()? } else { 0 };
                 let (key_bytes, value_bytes) = (fields.length()?, fields.length()?);
                 let key = key(fields, key_bytes)?;
                 if value_bytes > VALUE_BYTES_MAX || version == 0 {
                     return Err(Malformed);
                 }
-                Ok(Self::Put { table, version, key, value: fields.bytes(value_bytes)? })
+                let value = fields.bytes(value_bytes)?;
+                Ok(match kind {
+                    1 => Self::Put { table, version, key, value },
+                    _ => Self::PutUntil { table, version, deadline, key, value },
+                })
             }
             2 => {
                 let (table, version, key_bytes) = (fields.u64()?, fields.u64()?, fields.length()?);
@@ -317,9 +398,50 @@ impl<'a> Record<'a> {
                 Ok(Self::Result { client, sequence, first, answer: fields.bytes(bytes)? })
             }
             9 => Ok(Self::Gone { client: fields.u64()? }),
+            11 => {
+                let kind = kind_numbered(fields.u8()?)?;
+                let (table, version, deadline) = (fields.u64()?, fields.u64()?, fields.u64()?);
+                let (number, key_bytes) = (fields.u64()?, fields.length()?);
+                let key = key(fields, key_bytes)?;
+                if version == 0 || number == 0 {
+                    return Err(Malformed);
+                }
+                Ok(Self::Collection { kind, table, version, deadline, number, key })
+            }
+            12 => {
+                let (number, stamp) = (fields.u64()?, fields.u64()?);
+                let (name_bytes, value_bytes) = (fields.length()?, fields.length()?);
+                let (name, value) = (fields.bytes(name_bytes)?, fields.bytes(value_bytes)?);
+                Ok(Self::Element { number, stamp, name, value })
+            }
+            13 => {
+                let (number, name_bytes) = (fields.u64()?, fields.length()?);
+                Ok(Self::Removed { number, name: fields.bytes(name_bytes)? })
+            }
+            14 => Ok(Self::Cut { number: fields.u64()?, first: fields.u64()?, end: fields.u64()? }),
+            15 => Ok(Self::Cleared { table: fields.u64()?, version: fields.u64()? }),
             _ => Err(Malformed),
         }
     }
+}
+
+fn kind_number(kind: CollectionKind) -> u8 {
+    match kind {
+        CollectionKind::List => 0,
+        CollectionKind::Hash => 1,
+        CollectionKind::Set => 2,
+        CollectionKind::Sorted => 3,
+    }
+}
+
+fn kind_numbered(number: u8) -> Result<CollectionKind, Malformed> {
+    Ok(match number {
+        0 => CollectionKind::List,
+        1 => CollectionKind::Hash,
+        2 => CollectionKind::Set,
+        3 => CollectionKind::Sorted,
+        _ => return Err(Malformed),
+    })
 }
 
 /// The records of a group that verified, up to the first that is none.

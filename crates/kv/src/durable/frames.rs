@@ -93,9 +93,9 @@ impl Frames {
         self.ready < self.most()
     }
 
-    /// Whether more should be made ready now.
-    pub fn should_grow(&self) -> bool {
-        self.free.len() < READY_WANTED && self.can_grow()
+    /// Whether more should be made ready now, of which something waits for so many.
+    pub fn should_grow(&self, wanted: usize) -> bool {
+        self.free.len() < wanted.max(READY_WANTED) && self.can_grow()
     }
 
     /// The disk is this long now.

@@ -5,6 +5,7 @@
 //! begins what comes next. A new segment is opened in two steps, its digest and then a superblock that names
 //! it, so that at every moment one head is whole.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use farcall_base::canary::{Rule, leaves_out};
@@ -19,6 +20,10 @@ use crate::TableId;
 
 /// A group takes no more records when it has this many bytes; the last one may go beyond.
 pub const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// A group that would become longer than this is closed, and what a command appends goes on in the next one.
+/// A frame has room for it and one record more.
+const SPLIT_BYTES: usize = 2 << 20;
 
 /// Bytes by which the disk grows at a time: what a write may have to wait for.
 const GROWTH_BYTES: u64 = 512 << 10;
@@ -51,13 +56,15 @@ struct Group {
     blocks: Blocks,
     records: u32,
     last_version: u64,
+    /// The records of a command go on in the next group.
+    continues: bool,
 }
 
 impl Group {
     fn new(mut blocks: Blocks) -> Self {
         blocks.resize(0);
         blocks.resize(GROUP_HEADER_BYTES);
-        Self { blocks, records: 0, last_version: 0 }
+        Self { blocks, records: 0, last_version: 0, continues: false }
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -114,12 +121,19 @@ pub struct Journal {
     idle_frame: Option<u32>,
     tables: Vec<TableEntry>,
     gathering: Group,
+    /// Groups that take no more, and go out before the one that gathers.
+    full: VecDeque<Group>,
+    /// Free frames that something waited for.
+    wanted: usize,
     /// The group that is flushed, or waits for a segment.
     out: Option<Group>,
     /// Memory for the next group.
     spare: Blocks,
-    /// The number of the group that gathers; the one before is out, or was.
+    /// The number of the group that gathers; of the one that is out, or was; and of the last one that is
+    /// flushed with all that it goes on in.
     number: u64,
+    out_number: u64,
+    flushed: u64,
     last_version: u64,
     stage: Stage,
     statistics: LogStatistics,
@@ -159,9 +173,13 @@ impl Journal {
             idle_frame,
             tables,
             gathering: Group::new(Blocks::new()),
+            full: VecDeque::new(),
+            wanted: 0,
             out: None,
             spare: Blocks::new(),
             number: 1,
+            out_number: 0,
+            flushed: 0,
             last_version,
             stage: Stage::Idle,
             statistics: LogStatistics::default(),
@@ -175,18 +193,18 @@ impl Journal {
 
     /// Adds a table, now and in the digests to come.
     pub fn add_table(&mut self, table: TableEntry) {
-        self.gathering.add(&Record::Table { level: table.level, name: &table.name });
+        self.append(&Record::Table { level: table.level, name: &table.name });
         self.tables.push(table);
     }
 
     /// Drops a table that is there, with all objects up to this version.
     pub fn drop_table(&mut self, name: &str, (table, version): (u64, u64)) {
-        self.gathering.add(&Record::Drop { table, version });
+        self.append(&Record::Drop { table, version });
         self.tables.retain(|table| table.name != name);
     }
 
-    /// Whether a record of this many bytes can be appended, of a write.
-    pub fn admits(&self, record_bytes: usize) -> Result<(), NotAdmitted> {
+    /// Whether records of this many bytes can be appended, of a write.
+    pub fn admits(&mut self, record_bytes: usize) -> Result<(), NotAdmitted> {
         if matches!(self.stage, Stage::Failed(_)) {
             return Err(NotAdmitted::Failed);
         }
@@ -194,21 +212,30 @@ impl Journal {
         if group_bytes >= GROUP_BYTES_MAX {
             return Err(NotAdmitted::Busy);
         }
-        // A group that is out may need a frame as well.
-        let frames = self.frames.free().saturating_sub(usize::from(self.out.is_some()));
-        let out_bytes = self.out.as_ref().map_or(0, Group::disk_bytes);
+        // A group that is out may need a frame as well, and each one that this becomes.
+        let needed = self.frames_owed() + record_bytes / SPLIT_BYTES;
+        let out_bytes: usize = self.out.iter().chain(&self.full).map(Group::disk_bytes).sum();
         let fits =
             self.head.bytes as usize + out_bytes + group_bytes + record_bytes + BLOCK_BYTES <= FRAME_BYTES;
-        match fits || frames > SURVIVORS_RESERVE {
-            true => Ok(()),
-            false if self.frames.can_grow() => Err(NotAdmitted::Busy),
-            false => Err(NotAdmitted::Full),
+        if fits || self.frames.free() > SURVIVORS_RESERVE + needed {
+            return Ok(());
         }
+        if !self.frames.can_grow() {
+            return Err(NotAdmitted::Full);
+        }
+        self.wanted = self.wanted.max(SURVIVORS_RESERVE + needed + 1);
+        self.begin_next();
+        Err(NotAdmitted::Busy)
+    }
+
+    /// Frames that groups may take that are out or full.
+    fn frames_owed(&self) -> usize {
+        usize::from(self.out.is_some()) + self.full.len()
     }
 
     /// Whether a survivor of cleaning can be appended.
     pub fn admits_survivor(&self) -> bool {
-        let needed = 1 + usize::from(self.out.is_some());
+        let needed = 1 + self.frames_owed();
         !matches!(self.stage, Stage::Failed(_))
             && self.gathering.blocks.len() < GROUP_BYTES_MAX
             && self.frames.free() >= needed
@@ -219,14 +246,38 @@ impl Journal {
         self.gathering.add(record);
     }
 
+    /// A command is about to append records of this many bytes. If they are too many for a group they are in
+    /// groups that have nothing else: those count together.
+    pub fn begin_command(&mut self, bytes: usize) {
+        if self.gathering.records > 0 && self.gathering.blocks.len() + bytes > SPLIT_BYTES {
+            self.close_group(false);
+        }
+    }
+
+    /// Appends a record of a command.
+    pub fn append_of_command(&mut self, record: &Record<'_>) {
+        if self.gathering.records > 0 && self.gathering.blocks.len() + record.bytes() > SPLIT_BYTES {
+            self.close_group(true);
+        }
+        self.gathering.add(record);
+    }
+
+    fn close_group(&mut self, continues: bool) {
+        let mut full = core::mem::replace(&mut self.gathering, Group::new(Blocks::new()));
+        full.continues = continues;
+        self.full.push_back(full);
+        self.number += 1;
+    }
+
     /// The number of the group that gathers.
     pub fn gathering(&self) -> u64 {
         self.number
     }
 
-    /// Bytes of records that it has.
+    /// Bytes of records that are in no group which is out.
     pub fn gathered_bytes(&self) -> usize {
-        self.gathering.blocks.len() - GROUP_HEADER_BYTES
+        let full: usize = self.full.iter().map(|group| group.blocks.len()).sum();
+        full + self.gathering.blocks.len() - GROUP_HEADER_BYTES
     }
 
     /// Whether the disk is at something.
@@ -274,10 +325,21 @@ impl Journal {
         self.superblock.epoch
     }
 
-    /// Begins to flush what was gathered, unless a group is out; says whether it did. `last_version` is the
-    /// version that the store has given last.
+    /// Begins to flush what was gathered, unless a group is out; says whether all of it is out then.
+    /// `last_version` is the version that the store has given last.
     pub fn commit(&mut self, last_version: u64) -> bool {
-        if self.out.is_some() || self.gathering.records == 0 || matches!(self.stage, Stage::Failed(_)) {
+        if self.out.is_some() || matches!(self.stage, Stage::Failed(_)) {
+            return false;
+        }
+        if let Some(mut full) = self.full.pop_front() {
+            full.last_version = last_version;
+            self.last_version = last_version;
+            self.out = Some(full);
+            self.out_number += 1;
+            self.begin_next();
+            return false;
+        }
+        if self.gathering.records == 0 {
             return false;
         }
         let next = Group::new(core::mem::take(&mut self.spare));
@@ -285,6 +347,7 @@ impl Journal {
         self.last_version = last_version;
         group.last_version = last_version;
         self.out = Some(group);
+        self.out_number += 1;
         self.number += 1;
         self.begin_next();
         true
@@ -338,7 +401,11 @@ impl Journal {
                 self.statistics.flushed(group.records, bytes as usize, begun.elapsed());
                 self.head = ending;
                 self.spare = done.blocks;
-                Some(Progress::Flushed(self.number - 1))
+                // One that goes on counts with the next: what was gathered before in it waits as well.
+                if !group.continues {
+                    self.flushed = self.out_number;
+                }
+                Some(Progress::Flushed(self.flushed))
             }
             Stage::Opening(ending) => {
                 self.name_head(ending);
@@ -357,6 +424,9 @@ impl Journal {
             }
             Stage::Growing => {
                 self.frames.grown(self.disk.bytes());
+                if self.frames.free() >= self.wanted {
+                    self.wanted = 0;
+                }
                 None
             }
             Stage::Reading => Some(Progress::Read(done.blocks)),
@@ -377,7 +447,7 @@ impl Journal {
             Some(_) if self.frames.free() > 0 => self.open_segment(),
             Some(_) if !self.frames.can_grow() => self.stage = Stage::Failed(DiskError::Full),
             Some(_) => self.grow(FRAME_BYTES as u64),
-            None if self.frames.should_grow() => self.grow(GROWTH_BYTES),
+            None if self.frames.should_grow(self.wanted) => self.grow(GROWTH_BYTES),
             None => {}
         }
     }
@@ -402,6 +472,7 @@ impl Journal {
             records: group.records,
             crc_before: head.crc,
             crc: 0,
+            continues: group.continues,
         };
         header.seal(self.superblock.log, &mut blocks);
         let ending = Ending { bytes: head.bytes + blocks.len() as u32, crc: header.crc, ..head };
@@ -431,6 +502,7 @@ impl Journal {
             records: group.records,
             crc_before: 0,
             crc: 0,
+            continues: false,
         };
         header.seal(self.superblock.log, &mut group.blocks);
         let ending = Ending { segment, frame, bytes: group.blocks.len() as u32, crc: header.crc };

@@ -12,6 +12,8 @@ mod format;
 mod frames;
 mod journal;
 mod level;
+mod rebuilding;
+mod recording;
 mod recovery;
 mod saved;
 mod statistics;
@@ -21,6 +23,8 @@ mod tests;
 use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Disk, DiskError};
 use farcall_replica::Mirror;
+use std::time::SystemTime;
+
 use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use answers::{Held, Parked, Released};
@@ -37,8 +41,9 @@ use self::cleaner::LogCleaner;
 use self::format::Record;
 use self::frames::SURVIVORS_RESERVE;
 use self::journal::{Journal, NotAdmitted, Progress, TableEntry};
+use self::rebuilding::Rebuilding;
 use crate::shard::{Recorded, Results};
-use crate::store::{Condition, IncrementError, Store, WriteError};
+use crate::store::{Condition, Expiry, IncrementError, Store, WriteError};
 use crate::wire::{Code, WriteResponse};
 use crate::{Name, TableId, Value};
 
@@ -58,6 +63,24 @@ pub enum When {
     Now,
     /// The group of this number is flushed.
     Flushed(u64),
+}
+
+/// How often everything that waited was refused, and the last time with what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusals {
+    pub count: u64,
+    pub code: Option<Code>,
+}
+
+/// What became of groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogOutcome {
+    /// Groups up to this one are flushed.
+    pub flushed: u64,
+    /// And what was refused.
+    pub refusals: Refusals,
+    /// How many frames are free: what waits for room tries again.
+    pub free_frames: usize,
 }
 
 /// A durable table.
@@ -83,11 +106,14 @@ pub struct Durable {
     /// Versions of other tables lie in between.
     recorded_version: u64,
     out_version: u64,
+    out_group: u64,
     flushed_version: u64,
     /// The last group with a delete.
     deleted_in: u64,
-    /// Groups up to this one are flushed.
+    /// Groups up to this one are flushed, the last one since this time.
     flushed: u64,
+    flushed_at: Option<SystemTime>,
+    refusals: Refusals,
     /// Bytes of records of objects that exist.
     live_bytes: u64,
     /// Bytes gathered at the last turn, and turns since the group could have been flushed.
@@ -113,6 +139,9 @@ pub struct LogStatus {
 }
 
 impl Durable {
+    /// Bytes of the record of an object that is deleted, at most.
+    pub(crate) const DELETE_BYTES_MAX: usize = Record::put_bytes(crate::KEY_BYTES_MAX, 0);
+
     /// Opens the log on a disk, and puts what it has into the store of this shard. A disk that is mirrored
     /// comes with its mirror, which serves from then on.
     pub fn open(
@@ -122,15 +151,22 @@ impl Durable {
         of: (u32, u32),
         bytes_max: u64,
     ) -> Result<(Self, Recovered), LogError> {
-        let replay = |record: &Record<'_>| replay(store, results, record);
+        let mut collections = Rebuilding::default();
+        let replay = |record: &Record<'_>| {
+            replay((&mut *store, &mut *results), &collections, record)?;
+            collections.follow(record);
+            Ok(())
+        };
         let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_number(), replay)?;
+        collections.finish(store, journal.epoch())?;
         recovered.objects = store.statistics().objects;
         store.count_version(recovered.last_version);
         let tables = journal.tables().iter().filter_map(|entry| {
             Some(DurableTable { id: TableId::of(&entry.name).ok()?, level: Level::from_wire(entry.level)? })
         });
         let tables: Vec<_> = tables.collect();
-        let live_bytes = tables.iter().map(|table| live_bytes_of(store, table.id)).sum();
+        tables.iter().for_each(|table| store.track(table.id));
+        let live_bytes = store.record_bytes();
         let version = store.last_version();
         let mut durable = Self {
             journal,
@@ -142,9 +178,12 @@ impl Durable {
             counters: LogCounters::of(of.0),
             recorded_version: version,
             out_version: version,
+            out_group: 0,
             flushed_version: version,
             deleted_in: 0,
             flushed: 0,
+            flushed_at: None,
+            refusals: Refusals::default(),
             live_bytes,
             seen_bytes: 0,
             turns: 0,
@@ -187,8 +226,9 @@ impl Durable {
     }
 
     /// Makes a table of the store durable, which is empty or was recovered.
-    pub fn add_table(&mut self, name: &str, id: TableId, level: Level) {
+    pub fn add_table(&mut self, store: &mut Store, name: &str, id: TableId, level: Level) {
         if self.level_of(id) == Level::Memory {
+            store.track(id);
             self.tables.push(DurableTable { id, level });
             self.journal.add_table(TableEntry { name: name.to_owned(), level: level.to_wire() });
         }
@@ -197,11 +237,12 @@ impl Durable {
     /// Drops a durable table, and records it.
     pub fn drop_table(&mut self, store: &mut Store, name: &str, id: TableId) -> Result<When, Code> {
         self.admit(Record::DROP_BYTES, 0)?;
+        store.untrack(id);
         store.drop_table(name);
         store.sweep();
         self.tables.retain(|table| table.id != id);
         self.journal.drop_table(name, (id.0, store.last_version()));
-        self.live_bytes = self.tables.iter().map(|table| live_bytes_of(store, table.id)).sum();
+        self.live_bytes = store.record_bytes();
         self.deleted_in = self.journal.gathering();
         Ok(When::Flushed(self.deleted_in))
     }
@@ -216,12 +257,8 @@ impl Durable {
     ) -> Result<(WriteResponse, When), Code> {
         let record_bytes = Record::put_bytes(name.key().len(), value.as_bytes().len());
         self.admit(record_bytes, record_bytes)?;
-        let old_bytes = object_bytes(store, name);
         match store.put(name, value, condition) {
-            Ok(version) => {
-                self.record_put(name, version, value.as_bytes(), old_bytes);
-                Ok((self.written(name.table(), version), When::Flushed(self.journal.gathering())))
-            }
+            Ok(version) => Ok((self.written(name.table(), version), self.recorded(store))),
             Err(error) => self.not_written(error),
         }
     }
@@ -234,17 +271,8 @@ impl Durable {
         condition: Condition,
     ) -> Result<(WriteResponse, When), Code> {
         self.admit(Record::put_bytes(name.key().len(), 0), 0)?;
-        let old_bytes = object_bytes(store, name);
         match store.delete(name, condition) {
-            Ok(Some(version)) => {
-                self.live_bytes = self.live_bytes.saturating_sub(old_bytes);
-                if !leaves_out(Rule::Tombstones) {
-                    let (table, key) = (name.table().0, name.key());
-                    self.journal.append(&Record::Tombstone { table, version, key });
-                }
-                self.deleted_in = self.journal.gathering();
-                Ok((self.written(name.table(), version), When::Flushed(self.deleted_in)))
-            }
+            Ok(Some(version)) => Ok((self.written(name.table(), version), self.recorded(store))),
             Ok(None) => Ok((self.written(name.table(), 0), self.when(0))),
             Err(error) => self.not_written(error),
         }
@@ -261,11 +289,14 @@ impl Durable {
         const DIGITS_MAX: usize = 20;
         let record_bytes = Record::put_bytes(name.key().len(), DIGITS_MAX);
         self.admit(record_bytes, record_bytes)?;
-        let old_bytes = object_bytes(store, name);
         let (version, sum) =
             store.increment(name, amount).map_err(|error: IncrementError| Code::from(error))?;
-        self.record_put(name, version, sum.to_string().as_bytes(), old_bytes);
-        Ok(((version, sum), When::Flushed(self.journal.gathering())))
+        Ok(((version, sum), self.recorded(store)))
+    }
+
+    /// Records what was just done; when it may be answered.
+    fn recorded(&mut self, store: &mut Store) -> When {
+        self.record_changes(store).map_or(When::Now, When::Flushed)
     }
 
     /// A client has an identity now; when it may be told.
@@ -295,14 +326,6 @@ impl Durable {
         }
     }
 
-    fn record_put(&mut self, name: Name<'_>, version: u64, value: &[u8], old_bytes: u64) {
-        let (table, key) = (name.table().0, name.key());
-        self.journal.append(&Record::Put { table, version, key, value });
-        self.recorded_version = version;
-        self.live_bytes += Record::put_bytes(key.len(), value.len()) as u64;
-        self.live_bytes = self.live_bytes.saturating_sub(old_bytes);
-    }
-
     fn written(&self, table: TableId, version: u64) -> WriteResponse {
         WriteResponse { code: Code::Done, version, level: self.level_of(table) }
     }
@@ -319,7 +342,7 @@ impl Durable {
     }
 
     /// Whether a write may be recorded, which adds this many bytes to what lives.
-    fn admit(&self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
+    pub fn admit(&mut self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
         if let Some(mirror) = &self.mirror {
             self.may_answer()?;
             if !mirror.may_write() {
@@ -381,7 +404,7 @@ impl Durable {
             0 if self.deleted_in > self.flushed => When::Flushed(self.deleted_in),
             0 => When::Now,
             version if version <= self.flushed_version => When::Now,
-            version if version <= self.out_version => When::Flushed(self.journal.gathering() - 1),
+            version if version <= self.out_version => When::Flushed(self.out_group),
             _ => When::Flushed(self.journal.gathering()),
         }
     }
@@ -399,6 +422,36 @@ impl Durable {
     /// Holds an answer until a group is flushed.
     pub fn hold(&mut self, group: u64, to: Parked, answer: Held) {
         self.answers.hold(group, to, answer);
+    }
+
+    /// What waits is refused, though some of it may have happened, or happen yet.
+    fn refuse_all(&mut self, code: Code) {
+        self.answers.refuse_all(code);
+        self.refusals = Refusals { count: self.refusals.count + 1, code: Some(code) };
+    }
+
+    /// What became of groups, for those that hold answers themselves.
+    pub(crate) fn outcome(&self) -> LogOutcome {
+        let free_frames = self.journal.frames().free();
+        LogOutcome { flushed: self.flushed, refusals: self.refusals, free_frames }
+    }
+
+    /// Whether a group was begun to be flushed, and so all replicas were sent it.
+    pub fn is_out(&self, group: u64) -> bool {
+        group <= self.out_group
+    }
+
+    /// When the last group was flushed.
+    pub fn flushed_at(&self) -> Option<SystemTime> {
+        self.flushed_at
+    }
+
+    /// Whether a turn has something to do.
+    pub fn wants_turn(&self, results: &Results) -> bool {
+        self.journal.failure().is_none()
+            && (self.is_busy()
+                || self.journal.is_working()
+                || self.cleaner.has_work(&self.journal, self.live_bytes + results.bytes()))
     }
 
     /// The next answer that may be given, and where to.
@@ -430,7 +483,7 @@ impl Durable {
         if self.journal.is_flushing() {
             self.turns = 0;
             if self.mirror.as_ref().is_some_and(Mirror::is_overdue) {
-                self.answers.refuse_all(Code::LevelNotReached);
+                self.refuse_all(Code::LevelNotReached);
             }
             return progressed;
         }
@@ -449,7 +502,7 @@ impl Durable {
     /// Flushes what was gathered, unless a group is out.
     pub fn commit(&mut self, store: &Store) {
         if self.journal.commit(store.last_version()) {
-            self.out_version = self.recorded_version;
+            (self.out_version, self.out_group) = (self.recorded_version, self.journal.gathering() - 1);
             self.turns = 0;
         }
     }
@@ -458,6 +511,7 @@ impl Durable {
         match progress {
             Progress::Flushed(group) => {
                 self.flushed = group;
+                self.flushed_at = Some(SystemTime::now());
                 self.flushed_version = self.out_version;
                 self.cleaner.flushed(&mut self.journal, group);
                 self.answers.flushed(group);
@@ -465,7 +519,7 @@ impl Durable {
                     self.counters.update(self.journal.statistics(), self.cleaner.done());
                 }
             }
-            Progress::Failed(_) => self.answers.refuse_all(self.refusal_of_unflushed()),
+            Progress::Failed(_) => self.refuse_all(self.refusal_of_unflushed()),
             Progress::Read(blocks) => self.cleaner.read(blocks),
         }
     }
@@ -495,7 +549,11 @@ pub(crate) fn fresh_number() -> u64 {
 }
 
 /// Does again what a record says.
-fn replay(store: &mut Store, results: &mut Results, record: &Record<'_>) -> Result<(), LogError> {
+fn replay(
+    (store, results): (&mut Store, &mut Results),
+    collections: &Rebuilding,
+    record: &Record<'_>,
+) -> Result<(), LogError> {
     // A log that verifies was written by a store; what breaks a limit is damage all the same.
     // Objects of a table that is dropped further on need no place.
     let fits = |outcome| match outcome {
@@ -503,13 +561,24 @@ fn replay(store: &mut Store, results: &mut Results, record: &Record<'_>) -> Resu
         Err(_) => Err(LogError::TooLarge),
     };
     match *record {
+        Record::Put { table, version, key, .. } | Record::PutUntil { table, version, key, .. }
+            if collections.is_newer(table, key, version) =>
+        {
+            Ok(())
+        }
         Record::Put { table, version, key, value } => {
             let (Ok(name), Ok(value)) = (Name::new(TableId(table), key), Value::new(value)) else {
                 return Ok(());
             };
-            fits(store.restore(name, value, version))
+            fits(store.restore(name, value, version, Expiry::Never))
         }
-        Record::Tombstone { table, version, key } => {
+        Record::PutUntil { table, version, deadline, key, value } => {
+            let (Ok(name), Ok(value)) = (Name::new(TableId(table), key), Value::new(value)) else {
+                return Ok(());
+            };
+            fits(store.restore(name, value, version, Expiry::At(deadline)))
+        }
+        Record::Tombstone { table, version, key } | Record::Collection { table, version, key, .. } => {
             let Ok(name) = Name::new(TableId(table), key) else { return Ok(()) };
             store.bury(name, version);
             Ok(())
@@ -517,6 +586,11 @@ fn replay(store: &mut Store, results: &mut Results, record: &Record<'_>) -> Resu
         Record::Table { name, .. } => store.create_table(name).map(drop).map_err(|_| LogError::TooLarge),
         Record::Drop { table, version } => {
             store.drop_numbered(TableId(table));
+            store.count_version(version);
+            Ok(())
+        }
+        Record::Cleared { table, version } => {
+            store.empty_table(TableId(table)).map_err(|_| LogError::TooLarge)?;
             store.count_version(version);
             Ok(())
         }
@@ -533,31 +607,10 @@ fn replay(store: &mut Store, results: &mut Results, record: &Record<'_>) -> Resu
             results.remove_client(client);
             Ok(())
         }
-        Record::Segment(_) | Record::Retired { .. } => Ok(()),
-    }
-}
-
-/// Bytes of the record of an object, 0 when there is none.
-fn object_bytes(store: &Store, name: Name<'_>) -> u64 {
-    let found = store.get(name).ok().flatten();
-    found.map_or(0, |object| Record::put_bytes(object.key().len(), object.value_bytes()) as u64)
-}
-
-/// Bytes of the records of all objects of a table.
-fn live_bytes_of(store: &Store, table: TableId) -> u64 {
-    use crate::store::{PageLimits, ScanFrom, ScanNext};
-    let (mut bytes, mut hash, mut after) = (0, 0, Vec::new());
-    loop {
-        let from = if after.is_empty() { ScanFrom::Hash(hash) } else { ScanFrom::After(&after) };
-        let mut last = Vec::new();
-        let next = store.scan(table, from, PageLimits { bytes: 64 << 10, looks: 1024 }, |object| {
-            bytes += Record::put_bytes(object.key().len(), object.value_bytes()) as u64;
-            last = object.key().to_vec();
-        });
-        match next {
-            Ok(ScanNext::Hash(next)) => (hash, after) = (next, Vec::new()),
-            Ok(ScanNext::AfterLast) => after = last,
-            Ok(ScanNext::End) | Err(_) => return bytes,
-        }
+        Record::Segment(_)
+        | Record::Retired { .. }
+        | Record::Element { .. }
+        | Record::Removed { .. }
+        | Record::Cut { .. } => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ pub enum LogError {
     Disk(#[from] DiskError),
     /// Use the farcall that wrote it, or a newer one.
     #[error(
-        "the log has format version {version}, and this farcall understands version {FORMAT_VERSION} only"
+        "the log has format version {version}, and this farcall understands versions up to {FORMAT_VERSION}"
     )]
     Version {
         /// Its version.
@@ -63,6 +63,15 @@ pub enum LogError {
         segment: u64,
         /// Where in the file the first group that does not verify begins.
         at: u64,
+    },
+    /// Restore a copy of the file; say what was done with the store before.
+    #[error(
+        "the log lacks elements of the collection `{}`; nothing was changed",
+        farcall_base::printable(key)
+    )]
+    Elements {
+        /// The collection's key.
+        key: String,
     },
     /// Give the shard its registry.
     #[error("the log has tables with {replicas} replicas, which takes --registry file:DIR")]
@@ -236,7 +245,7 @@ fn recover(
     let Head { ending: head, epoch, frame } = find_head(disk, &superblock)?;
     let mut live: Vec<Ending> = Vec::new();
     let mut retired = Vec::new();
-    let mut state = State { last_version: 0, tables: Vec::new() };
+    let mut state = State::default();
     // The head is looked at first: which segments count is said there, at its start and further on.
     let prefix = verified(log, head.segment, &frame);
     for record in groups(log, &frame[..prefix.bytes as usize]).flat_map(|(_, bytes)| records(bytes).flatten())
@@ -271,18 +280,72 @@ fn recover(
     let superblock = Superblock { epoch: superblock.epoch.max(epoch), ..superblock };
     let has_records = groups(log, &frame[..prefix.bytes as usize]).nth(1).is_some();
     let head = Some(Ending { bytes: prefix.bytes, crc: prefix.crc, ..head });
-    let State { last_version, tables } = state;
+    recovered.torn_bytes += state.abandon();
+    let State { last_version, tables, .. } = state;
     let next_segment = head.map_or(0, |head| head.segment) + 1;
     Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables })
 }
 
 /// What holds at the end of a replay.
+#[derive(Default)]
 struct State {
     last_version: u64,
     tables: Vec<TableEntry>,
+    /// Groups that count with the one after them, in the same epoch.
+    pending: Vec<(GroupHeader, Vec<u8>)>,
 }
 
 impl State {
+    /// Leaves out groups whose rest is missing: the process ended before it was flushed, and nothing of them
+    /// was acknowledged. Gives their bytes.
+    fn abandon(&mut self) -> u64 {
+        self.pending.drain(..).map(|(header, _)| header.disk_bytes() as u64).sum()
+    }
+
+    /// Does a group again, once all that it goes on in is there.
+    fn take(
+        &mut self,
+        header: GroupHeader,
+        group: &[u8],
+        visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        // The digest of a segment stands between the groups of a command.
+        if header.at != 0 {
+            if self.pending.first().is_some_and(|(first, _)| first.epoch != header.epoch) {
+                self.abandon();
+            }
+            if header.continues {
+                self.pending.push((header, group.to_vec()));
+                return Ok(());
+            }
+            for (header, group) in core::mem::take(&mut self.pending) {
+                self.visit(header, &group, visit)?;
+            }
+        }
+        self.visit(header, group, visit)
+    }
+
+    fn visit(
+        &mut self,
+        header: GroupHeader,
+        group: &[u8],
+        visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        for record in records(group) {
+            let damaged = LogError::Damaged { segment: header.segment, at: u64::from(header.at) };
+            let record = record.map_err(|_| damaged)?;
+            match record {
+                Record::Table { level, name } if self.tables.iter().all(|table| table.name != name) => {
+                    self.tables.push(TableEntry { name: name.to_owned(), level });
+                }
+                Record::Drop { table, .. } => self.tables.retain(|entry| entry.id() != table),
+                _ => {}
+            }
+            visit(&record)?;
+        }
+        Ok(())
+    }
+
     fn replay(
         &mut self,
         log: u64,
@@ -295,18 +358,7 @@ impl State {
             if header.at == 0 {
                 self.tables.clear();
             }
-            for record in records(bytes) {
-                let damaged = LogError::Damaged { segment: header.segment, at: u64::from(header.at) };
-                let record = record.map_err(|_| damaged)?;
-                match record {
-                    Record::Table { level, name } if self.tables.iter().all(|table| table.name != name) => {
-                        self.tables.push(TableEntry { name: name.to_owned(), level });
-                    }
-                    Record::Drop { table, .. } => self.tables.retain(|entry| entry.id() != table),
-                    _ => {}
-                }
-                visit(&record)?;
-            }
+            self.take(header, bytes, visit)?;
         }
         Ok(())
     }

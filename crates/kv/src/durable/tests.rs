@@ -9,7 +9,7 @@ use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
 use super::format::{Ending, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock};
 use super::*;
 use crate::shard::Results;
-use crate::store::MEMORY_BYTES_MIN;
+use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
 
@@ -23,7 +23,7 @@ const SUPERBLOCK: Superblock = Superblock {
     head: 6,
 };
 
-const RECORDS: [(&str, Record<'static>); 9] = [
+const RECORDS: [(&str, Record<'static>); 15] = [
     ("put", Record::Put { table: 7, version: 8, key: b"k", value: b"value" }),
     ("tombstone", Record::Tombstone { table: 7, version: 8, key: b"k" }),
     ("table", Record::Table { level: 1, name: "orders" }),
@@ -33,6 +33,22 @@ const RECORDS: [(&str, Record<'static>); 9] = [
     ("client", Record::Client { client: 11 }),
     ("result", Record::Result { client: 11, sequence: 3, first: 2, answer: b"done" }),
     ("gone", Record::Gone { client: 11 }),
+    ("put until", Record::PutUntil { table: 7, version: 8, deadline: 9, key: b"k", value: b"value" }),
+    (
+        "collection",
+        Record::Collection {
+            kind: CollectionKind::Hash,
+            table: 7,
+            version: 8,
+            deadline: 9,
+            number: 6,
+            key: b"k",
+        },
+    ),
+    ("element", Record::Element { number: 6, stamp: 2, name: b"field", value: b"value" }),
+    ("removed", Record::Removed { number: 6, name: b"field" }),
+    ("cut", Record::Cut { number: 6, first: 1 << 63, end: (1 << 63) + 2 }),
+    ("cleared", Record::Cleared { table: 7, version: 8 }),
 ];
 
 fn hex(bytes: &[u8]) -> String {
@@ -55,6 +71,7 @@ fn group() -> (GroupHeader, Blocks) {
         records: 1,
         crc_before: 9,
         crc: 0,
+        continues: false,
     };
     let mut blocks = Blocks::zeroed(GROUP_HEADER_BYTES);
     RECORDS[1].1.encode(&mut blocks);
@@ -134,7 +151,7 @@ fn settle(durable: &mut Durable, store: &mut Store) {
 fn with_table(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
     let (mut durable, mut store) = open(disk, (0, 1)).expect("a log");
     let table = store.create_table("orders").expect("the first");
-    durable.add_table("orders", table, Level::Flushed);
+    durable.add_table(&mut store, "orders", table, Level::Flushed);
     (durable, store, table)
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use super::held::HeldReplies;
 use super::parse::Parser;
 use super::session::Session;
 use crate::memcached::Conversation;
@@ -32,12 +33,16 @@ pub struct Connection {
     /// Replies that the socket did not take yet, from `sent` on.
     pub output: Vec<u8>,
     sent: usize,
+    /// Which of them wait for the log.
+    pub held: HeldReplies,
     /// When the socket last took something, in milliseconds of the front's clock.
     progress_ms: u64,
     /// What the loop watches the socket for.
     pub watched: EventFlags,
     /// Requests in `input` wait for replies to be read.
     pub is_held: bool,
+    /// They wait until the log takes more.
+    pub is_paused: bool,
     /// Nothing follows what is in `output`.
     pub is_closing: bool,
     /// What is remembered of a client that speaks memcached's protocol.
@@ -53,10 +58,12 @@ impl Connection {
             parser: Parser::default(),
             output: Vec::new(),
             sent: 0,
+            held: HeldReplies::default(),
             progress_ms: session.since_ms,
             session,
             watched: EventFlags::IN,
             is_held: false,
+            is_paused: false,
             is_closing: false,
             memcached: None,
         }
@@ -73,11 +80,13 @@ impl Connection {
 
     /// Sends replies, as many as the socket takes.
     pub fn flush(&mut self, now_ms: u64) -> io::Result<()> {
-        if self.unsent_bytes() == 0 {
+        let end = self.held.sendable(self.output.len());
+        if self.sent == end {
             return Ok(());
         }
-        while self.sent < self.output.len() {
-            match send(&self.socket, &self.output[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        while self.sent < end {
+            match send(&self.socket, &self.output[self.sent..end], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            {
                 Ok(sent) => {
                     self.sent += sent;
                     self.progress_ms = now_ms;
@@ -88,16 +97,31 @@ impl Connection {
             }
         }
         if self.sent == self.output.len() {
-            self.sent = 0;
-            self.output.clear();
+            self.forget_output();
         }
         Ok(())
     }
 
+    fn forget_output(&mut self) {
+        self.held.forget(self.output.len());
+        self.sent = 0;
+        self.output.clear();
+    }
+
+    /// Whether there is something that the socket could take.
+    fn is_sendable(&self) -> bool {
+        self.sent < self.held.sendable(self.output.len())
+    }
+
+    /// Replies that waited for the log may be sent from now on.
+    pub fn released(&mut self, now_ms: u64) {
+        self.progress_ms = now_ms;
+    }
+
     /// Closes it, whatever it has not read.
     pub fn discard(&mut self) {
-        self.output.clear();
-        self.sent = 0;
+        self.held.flushed(u64::MAX);
+        self.forget_output();
         self.is_closing = true;
     }
 
@@ -113,7 +137,7 @@ impl Connection {
 
     /// Whether it is stalled, and has read nothing since a time.
     pub fn is_stuck_since(&self, ms: u64) -> bool {
-        self.is_stalled() && self.progress_ms <= ms
+        self.is_stalled() && self.is_sendable() && self.progress_ms <= ms
     }
 
     /// How many bytes of the first request in `input` must be there before more of it can be understood.
@@ -124,11 +148,12 @@ impl Connection {
     /// What the loop is to watch the socket for.
     pub fn interest(&self) -> EventFlags {
         let mut interest = EventFlags::empty();
-        let waits = self.session.blocked.is_some() && self.input.len() >= WAITING_BYTES_MAX;
+        let waits =
+            (self.session.blocked.is_some() || self.is_paused) && self.input.len() >= WAITING_BYTES_MAX;
         if !self.is_closing && !self.is_stalled() && !waits {
             interest |= EventFlags::IN;
         }
-        if self.unsent_bytes() > 0 {
+        if self.is_sendable() {
             interest |= EventFlags::OUT;
         }
         interest

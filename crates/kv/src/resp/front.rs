@@ -55,6 +55,9 @@ const LOOK_EVERY_MS: u64 = 100;
 const STOP: u64 = 0;
 const CLIENT: u64 = 1 << 63;
 
+/// The token of what says that the log of durable tables has done something.
+const LOG: u64 = 1 << 62;
+
 /// A front: listeners, their clients, and the shard that they use.
 #[derive(Debug)]
 pub struct Front {
@@ -108,6 +111,7 @@ impl Front {
         for (listener, number) in listeners.iter().zip(STOP + 1..) {
             watch(&epoll, listener, number)?;
         }
+        watch(&epoll, shared.front().descriptor(), LOG)?;
         let guard = options.policy.as_deref().map(TableGuard::open).transpose()?;
         let redis_listeners = places.len();
         let engine = Engine::new(&options, guard, &listeners[..redis_listeners], &mut shared.lock());
@@ -168,6 +172,8 @@ impl Front {
                 let (flags, token) = (event.flags, event.data.u64());
                 match token {
                     STOP => return Ok(()),
+                    // Each turn looks at the log.
+                    LOG => self.shared.front().answer(),
                     token if token & CLIENT != 0 => {
                         self.attend(Handle::from_bits(token & !CLIENT), flags, &mut at)
                     }
@@ -297,6 +303,8 @@ impl Front {
         let Self { engine, shared, arena, ready, parser, spare, .. } = self;
         let mut guard = shared.lock();
         engine.prepare(&mut guard);
+        engine.follow_log(&guard);
+        ready.extend(engine.resumed().map(|client| Ready { client, start: 0, end: 0 }));
         for &Ready { client, start, end } in ready.iter() {
             let Some(mut connection) = engine.clients.take(client) else { continue };
             engine.current = client;
@@ -327,7 +335,9 @@ impl Front {
             engine.touched.push(client);
         }
         ready.clear();
-        engine.keep_up(&mut guard)
+        let next = engine.keep_up(&mut guard);
+        shared.pass_log_on(&guard);
+        next
     }
 
     /// Sends replies, and sees to what the loop waits for.
@@ -341,7 +351,8 @@ impl Front {
                 self.close(client);
                 continue;
             }
-            if connection.is_held && !connection.is_stalled() && connection.session.blocked.is_none() {
+            let waits = connection.is_paused || connection.session.blocked.is_some();
+            if connection.is_held && !connection.is_stalled() && !waits {
                 // No event will say so: its socket took the replies at once.
                 self.ready.push(Ready { client, start: 0, end: 0 });
             }
@@ -407,8 +418,9 @@ fn run<'s>(
     let start = reply.len();
     while done < bytes.len()
         && !connection.is_closing
+        && !connection.is_paused
         && connection.session.blocked.is_none()
-        && unsent + (reply.len() - start) <= UNREAD_BYTES_MAX
+        && unsent + reply.len().saturating_sub(start) <= UNREAD_BYTES_MAX
     {
         let limits = if connection.session.is_known { LIMITS } else { STRANGER };
         match parser.parse(&bytes[done..], limits) {
@@ -417,10 +429,21 @@ fn run<'s>(
                 let args = parser.args(&bytes[done..done + length]);
                 if !args.is_empty() {
                     guard = shared.make_way(guard);
-                    engine.execute(args, &mut connection.session, &mut reply, &mut guard);
+                    let reply_at = reply.len();
+                    if !engine.execute(args, &mut connection.session, &mut reply, &mut guard) {
+                        parser.reset();
+                        engine.pause(connection);
+                        break;
+                    }
                     while engine.step_long(&mut connection.session, &mut reply, &mut guard) {
                         guard = shared.make_way(guard);
+                        engine.note_step(&connection.session, &guard);
                     }
+                    connection.output = reply.into_bytes();
+                    let client = engine.current;
+                    engine.hold(client, connection, reply_at, &guard);
+                    let protocol = connection.session.protocol;
+                    reply = Reply::new(core::mem::take(&mut connection.output), protocol);
                     connection.is_closing = connection.session.ends;
                 }
                 parser.reset();
@@ -433,7 +456,9 @@ fn run<'s>(
             }
         }
     }
-    let waits = connection.session.blocked.is_some() || unsent + (reply.len() - start) > UNREAD_BYTES_MAX;
+    let waits = connection.is_paused
+        || connection.session.blocked.is_some()
+        || unsent + reply.len().saturating_sub(start) > UNREAD_BYTES_MAX;
     connection.is_held = done < bytes.len() && waits;
     if connection.is_closing {
         parser.reset();

@@ -11,6 +11,7 @@ mod connection;
 mod front;
 mod fuzz;
 mod glob;
+mod held;
 mod listener;
 mod parse;
 mod reply;

@@ -37,6 +37,11 @@ impl Reply {
         self.bytes.len()
     }
 
+    /// Replies that were put together elsewhere.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Removes what was put behind a length.
     pub fn truncate(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);

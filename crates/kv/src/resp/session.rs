@@ -51,6 +51,10 @@ pub struct Session {
     pub long: Option<Box<Long>>,
     /// The connection ends after the reply.
     pub ends: bool,
+    /// The group of the log that has its last write; 0 if it wrote nothing to durable tables.
+    pub last_group: u64,
+    /// It wrote to tables that are in memory only.
+    pub wrote_in_memory: bool,
     /// When it connected, and when its last command came, in milliseconds of the front's clock.
     pub since_ms: u64,
     pub last_ms: u64,
@@ -78,6 +82,8 @@ impl Session {
             blocked: None,
             long: None,
             ends: false,
+            last_group: 0,
+            wrote_in_memory: false,
             since_ms: now_ms,
             last_ms: now_ms,
             last_command: "NULL",

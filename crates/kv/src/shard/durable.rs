@@ -1,16 +1,18 @@
 //! Requests to durable tables: their answers wait for the flush of what they say.
 
+use std::time::SystemTime;
+
 use farcall_disk::Disk;
-use farcall_replica::Mirror;
+use farcall_replica::{Mirror, ReplicaStage};
 
 use super::{Answer, Shard, refused_write};
-use crate::TableId;
-use crate::durable::{Durable, Held, Level, LogError, LogStatus, Recovered, Released, When};
+use crate::durable::{Durable, Held, Level, LogError, LogOutcome, LogStatus, Recovered, Released, When};
 use crate::store::CreateTableError;
 use crate::wire::{
     Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, Replication,
     WriteResponse, encode_scrubbed,
 };
+use crate::{Name, TableId};
 
 impl Shard {
     /// Opens the log of durable tables on a disk, and brings back what it has. The log may become `bytes_max`
@@ -71,7 +73,8 @@ impl Shard {
             return Ok(self.level_of(table));
         }
         assert!(level.replicas() == 0 || self.mirror().is_some(), "a mirrored log was opened");
-        self.durable.as_mut().expect("a log was opened").add_table(name, table, level);
+        let durable = self.durable.as_mut().expect("a log was opened");
+        durable.add_table(&mut self.store, name, table, level);
         Ok(level)
     }
 
@@ -96,6 +99,86 @@ impl Shard {
     #[inline]
     pub fn turn_log(&mut self) -> bool {
         self.durable.as_mut().is_some_and(|durable| durable.turn(&mut self.store, &self.results))
+    }
+
+    /// Whether a turn of the log has something to do.
+    pub fn wants_log_turn(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.wants_turn(&self.results))
+    }
+
+    /// Removes objects that have expired, at most so many; gives how many. Those of durable tables are
+    /// recorded, and stay while the log does not take that: nobody sees them.
+    pub fn expire(&mut self, objects_max: usize) -> usize {
+        let Some(durable) = &mut self.durable else { return self.store.expire(objects_max) };
+        let mut expired = 0;
+        while expired < objects_max
+            && self.store.next_deadline().is_some_and(|deadline| deadline <= self.store.clock())
+            && durable.admit(Durable::DELETE_BYTES_MAX, 0).is_ok()
+            && self.store.expire(1) > 0
+        {
+            durable.record_changes(&mut self.store);
+            expired += 1;
+        }
+        expired
+    }
+
+    /// Records what a command did to durable tables; gives the group of the log that has it.
+    pub(crate) fn record_changes(&mut self) -> Option<u64> {
+        self.durable.as_mut()?.record_changes(&mut self.store)
+    }
+
+    /// Whether the log takes records of this many bytes, which add so many to what lives.
+    pub(crate) fn admit(&mut self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
+        self.durable.as_mut().map_or(Ok(()), |durable| durable.admit(record_bytes, new_bytes))
+    }
+
+    /// Whether this process may say what durable tables have.
+    pub(crate) fn may_answer(&self) -> Result<(), Code> {
+        self.durable.as_ref().map_or(Ok(()), |durable| durable.may_answer())
+    }
+
+    /// The group that must be flushed before it is told what an object is; 0 if none must.
+    pub(crate) fn group_of(&self, name: Name<'_>) -> u64 {
+        let Some(durable) = &self.durable else { return 0 };
+        let version = self.store.get(name).ok().flatten().map_or(0, |object| object.version());
+        group_in(durable.when(version))
+    }
+
+    /// The same of all objects.
+    pub(crate) fn group_of_all(&self) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| group_in(durable.when_all()))
+    }
+
+    /// What became of groups of the log.
+    pub(crate) fn log_outcome(&self) -> LogOutcome {
+        self.durable.as_ref().map_or_else(LogOutcome::default, |durable| durable.outcome())
+    }
+
+    /// What is refused that waits for a flush which will not be; `None` while it may be.
+    pub(crate) fn gone_wrong(&self) -> Option<Code> {
+        self.durable.as_ref()?.gone_wrong()
+    }
+
+    /// What survives what any of its tables survives.
+    pub(crate) fn log_level(&self) -> Level {
+        self.durable.as_ref().map_or(Level::Memory, |durable| durable.level())
+    }
+
+    /// Whether a group of the log has reached its level, and how many replicas have confirmed it.
+    pub(crate) fn acknowledged(&self, group: u64) -> (bool, usize) {
+        let Some(durable) = &self.durable else { return (false, 0) };
+        let has_reached = group <= durable.outcome().flushed;
+        let replicas = self.mirror().map_or_else(Vec::new, |mirror| mirror.status().replicas);
+        let confirmed = replicas.iter().filter(|replica| {
+            let has_all = durable.is_out(group) && replica.behind_bytes == 0;
+            replica.stage == ReplicaStage::Whole && (has_reached && replica.is_recorded || has_all)
+        });
+        (has_reached, confirmed.count())
+    }
+
+    /// When the log was flushed last.
+    pub(crate) fn flushed_at(&self) -> Option<SystemTime> {
+        self.durable.as_ref()?.flushed_at()
     }
 
     /// The next answer that waited for the disk, and may be given now.
@@ -165,6 +248,7 @@ impl Shard {
             return self.refuse(reply, code);
         }
         let (version, answer) = match self.store.get(get.name) {
+            Ok(Some(object)) if object.is_collection() => return self.refuse(reply, Code::Collection),
             Ok(Some(object)) => {
                 let mut answer = object.version().to_le_bytes().to_vec();
                 answer.resize(8 + object.value_bytes(), 0);
@@ -247,5 +331,12 @@ impl Shard {
                 None => self.log().hold(group, reply.park(), Held::new(answer)),
             },
         }
+    }
+}
+
+fn group_in(when: When) -> u64 {
+    match when {
+        When::Now => 0,
+        When::Flushed(group) => group,
     }
 }

@@ -101,6 +101,7 @@ impl Store {
             self.last_version += 1;
             let body = body_of(collection);
             self.log.rewrite(place, name.key().len(), self.last_version, &body, tail);
+            self.note_elements(collection);
         }
         self.count_beside();
         Ok(Some(done))
@@ -180,7 +181,7 @@ impl Store {
         let (hash, entry_bytes) = (self.hash_of(name), super::entry_bytes(name.key().len(), 8));
         if !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
             self.sweep_within(super::SWEEP);
-            self.expire(super::EXPIRED_BY_FULL);
+            self.expire_by_write(super::EXPIRED_BY_FULL);
             let mut evicted = 0;
             while !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
                 if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
@@ -193,11 +194,11 @@ impl Store {
         Ok(())
     }
 
-    fn hash_of(&self, name: Name<'_>) -> u64 {
+    pub(super) fn hash_of(&self, name: Name<'_>) -> u64 {
         self.tables.find(name.table()).map_or(0, |table| table.hash(name.key()))
     }
 
-    fn find_entry(&self, name: Name<'_>) -> Result<Option<(Place, Entry<'_>)>, ReadError> {
+    pub(super) fn find_entry(&self, name: Name<'_>) -> Result<Option<(Place, Entry<'_>)>, ReadError> {
         let table = self.tables.find(name.table()).ok_or(ReadError::UnknownTable)?;
         Ok(self.find(table, name.key()))
     }

@@ -7,7 +7,7 @@
 
 use farcall_base::Random;
 
-use super::entry::Kind;
+use super::entry::{Entry, Kind};
 use super::log::Log;
 use super::segments::Place;
 use super::writing::Old;
@@ -31,6 +31,9 @@ pub enum Eviction {
 
 /// Objects among which a victim is chosen.
 const SAMPLE: usize = 16;
+
+/// How often others are drawn when all of a sample are of durable tables.
+const SAMPLES_MAX: usize = 8;
 
 /// An object that is looked at this often, and stays, counts as used less often. While all objects of a store
 /// make room once each is looked at about [`SAMPLE`] times.
@@ -170,13 +173,21 @@ impl Store {
 
     fn first_to_expire(&self, spared: u64) -> Option<(u64, Place)> {
         let (deadline, hash) = self.deadlines.first().filter(|(_, hash)| *hash != spared)?;
-        let (place, _) =
-            self.log.find(hash, |entry| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline))?;
-        Some((hash, place))
+        let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline);
+        let (place, entry) = self.log.find(hash, is_it)?;
+        (!self.changes.tracks(entry.table())).then_some((hash, place))
     }
 
     fn worst_of_some(&mut self, spared: u64) -> Option<(u64, Place)> {
-        let sample = sample(&self.log, self.uses.random.bits(), spared);
+        let mut sample = Vec::new();
+        for _ in 0..SAMPLES_MAX {
+            sample = self::sample(&self.log, self.uses.random.bits(), spared);
+            // What is to survive its process does not make room.
+            sample.retain(|(_, place)| !self.changes.tracks(self.log.entry(*place).table()));
+            if !sample.is_empty() {
+                break;
+            }
+        }
         let mut worst = None;
         for (hash, place) in sample {
             let byte = self.log.entry(place).uses();

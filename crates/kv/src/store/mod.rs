@@ -9,6 +9,7 @@
 //! Objects may expire. What has expired is not there for anybody, from that millisecond of the store's clock
 //! on, which is set by [`Store::set_clock`]; [`Store::expire`] and writes remove it.
 
+mod changes;
 mod cleaner;
 mod collecting;
 mod collections;
@@ -29,9 +30,12 @@ mod tables;
 mod tests;
 mod writing;
 
+pub(crate) use changes::{Change, CollectionHeader};
 pub use cleaner::CleanerStatistics;
 pub(crate) use collecting::{Changed, Growth};
-pub(crate) use collections::{Collection, CollectionKind, Hash, Kept, List, Set, Sorted};
+pub(crate) use collections::{
+    Collection, CollectionKind, Elements, Hash, Kept, List, Set, Sorted, Step, Steps,
+};
 pub(crate) use error::CollectionError;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
 pub use eviction::Eviction;
@@ -39,6 +43,7 @@ pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
 pub use writing::cleaning_bytes_max;
 
+use self::changes::Changes;
 use self::collections::Collections;
 use self::deadlines::Deadlines;
 pub(crate) use self::entry::Tail;
@@ -133,6 +138,7 @@ pub struct Store {
     last_version: u64,
     deadlines: Deadlines,
     collections: Collections,
+    changes: Changes,
     uses: Uses,
     /// Milliseconds of the clock by which objects expire.
     now: u64,
@@ -161,6 +167,7 @@ impl Store {
             last_version: 0,
             deadlines: Deadlines::default(),
             collections: Collections::default(),
+            changes: Changes::default(),
             uses: Uses::default(),
             now: 0,
             key: Vec::new(),
@@ -180,7 +187,12 @@ impl Store {
 
     /// Takes all objects of a table away, as if it were dropped and created again.
     pub fn clear_table(&mut self, table: TableId) -> Result<(), CreateTableError> {
-        self.tables.clear(self.log.hashes(), table)
+        let had_any = self.table_objects(table) > 0;
+        self.tables.clear(self.log.hashes(), table)?;
+        if had_any {
+            self.table_cleared(table);
+        }
+        Ok(())
     }
 
     /// How many objects a table has. Those that have expired and are not removed yet count.
@@ -300,6 +312,7 @@ impl Store {
         {
             self.last_version += 1;
             self.log.rewrite(place, key.len(), self.last_version, value, tail);
+            self.note_rewritten(place);
             return Ok(self.last_version);
         }
         self.put_new(name.table(), key, value, (old_bytes, tail))

@@ -1,6 +1,6 @@
 //! Bringing back what a log has: objects with the versions that they had.
 
-use super::{Condition, Store, WriteError};
+use super::{Condition, CreateTableError, Expiry, Store, WriteError};
 use crate::{Name, TableId, Value};
 
 impl Store {
@@ -15,13 +15,19 @@ impl Store {
     }
 
     /// Writes an object with the version that it had, unless one with this version or a higher one is there.
-    pub fn restore(&mut self, name: Name<'_>, value: Value<'_>, version: u64) -> Result<(), WriteError> {
+    pub fn restore(
+        &mut self,
+        name: Name<'_>,
+        value: Value<'_>,
+        version: u64,
+        expiry: Expiry,
+    ) -> Result<(), WriteError> {
         let found = self.get(name).map_err(|_| WriteError::UnknownTable)?;
         if found.is_some_and(|object| object.version() >= version) || version == 0 {
             return Ok(());
         }
         let last = core::mem::replace(&mut self.last_version, version - 1);
-        let written = self.put(name, value, Condition::Always);
+        let written = self.put_until(name, value, Condition::Always, expiry);
         self.last_version = last.max(version);
         written.map(drop)
     }
@@ -33,6 +39,13 @@ impl Store {
             let buried = self.delete(name, Condition::Always);
             debug_assert!(matches!(buried, Ok(Some(_))), "the object is there");
         }
+    }
+
+    /// Takes all objects of a table away, and removes them.
+    pub(crate) fn empty_table(&mut self, table: TableId) -> Result<(), CreateTableError> {
+        self.clear_table(table)?;
+        while self.sweep() {}
+        Ok(())
     }
 
     /// Drops the table with this number; says whether there was one.
@@ -56,9 +69,9 @@ mod tests {
         let name = |key| Name::new(table, key).expect("a good key");
         let value = |bytes| Value::new(bytes).expect("short");
         let long = vec![7; 40_000];
-        store.restore(name(b"a"), value(&long), 9).expect("room");
-        store.restore(name(b"b"), value(b"late"), 5).expect("room");
-        store.restore(name(b"a"), value(b"older"), 3).expect("room");
+        store.restore(name(b"a"), value(&long), 9, Expiry::Never).expect("room");
+        store.restore(name(b"b"), value(b"late"), 5, Expiry::At(99)).expect("room");
+        store.restore(name(b"a"), value(b"older"), 3, Expiry::Never).expect("room");
         let object = store.get(name(b"a")).expect("a table").expect("it is there");
         assert!(object.version() == 9 && object.to_vec() == long);
         assert_eq!(store.get(name(b"b")).expect("a table").map(|object| object.version()), Some(5));

@@ -4,6 +4,7 @@
 //! so that an object always has all of its chunks. What finds no room is removed again, and the old object
 //! stays.
 
+use super::changes::record_bytes;
 use super::cleaner::visited_bytes_max;
 use super::collecting::collection_place;
 use super::entry::{
@@ -26,7 +27,7 @@ impl Store {
         (old_bytes, tail): (usize, Tail),
     ) -> Result<u64, WriteError> {
         self.sweep_within(SWEEP_BY_WRITE);
-        self.expire(EXPIRED_BY_WRITE);
+        self.expire_by_write(EXPIRED_BY_WRITE);
         // The key may lie in memory of a peer, which may change it. One that does not have its hash could
         // never be found again.
         let mut key_copy = core::mem::take(&mut self.key);
@@ -59,7 +60,7 @@ impl Store {
             return true;
         }
         self.sweep_within(SWEEP);
-        self.expire(EXPIRED_BY_FULL);
+        self.expire_by_write(EXPIRED_BY_FULL);
         let mut evicted = 0;
         while !self.log.admits(hash, new_bytes, old_bytes) {
             if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
@@ -108,11 +109,21 @@ impl Store {
         }
         self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), tail.deadline);
         self.last_version = self.last_version.max(version);
+        let value_bytes = match kind {
+            Kind::Collection => 0,
+            Kind::Head => head_value_bytes(body),
+            Kind::Whole | Kind::Chunk => body.len(),
+        };
+        self.note_replaced(table, key, (old.map(|(_, old)| old), value_bytes));
+        if let (Kind::Collection, Ok(place)) = (kind, body.try_into().map(u64::from_le_bytes)) {
+            self.note_placed(table, place, version);
+        }
         Ok(())
     }
 
     /// Removes an object that is at `place`, with its chunks.
     pub(super) fn remove(&mut self, hash: u64, place: Place, old: Old) {
+        self.note_removed(place, &old);
         self.log.remove(hash, place);
         self.remove_parts(old);
         self.objects -= 1;
@@ -159,6 +170,7 @@ impl Store {
         }
         self.change_deadline(hash, old.and_then(|(_, old)| old.deadline), tail.deadline);
         self.last_version = version;
+        self.note_replaced(table, key, (old.map(|(_, old)| old), value.len()));
         Ok(version)
     }
 
@@ -231,6 +243,8 @@ pub(super) struct Old {
     pub(super) deadline: Option<u64>,
     /// The place of the collection that it is.
     pub(super) collection: Option<u64>,
+    /// Bytes of its record in the log of durable tables, were it of one.
+    pub(super) record_bytes: u64,
 }
 
 impl Old {
@@ -246,8 +260,14 @@ impl Old {
             chunks,
             deadline: entry.deadline(),
             collection: collection_place(entry),
+            record_bytes: record_bytes(entry),
         }
     }
+}
+
+/// The length of the value that the body of a head has.
+fn head_value_bytes(body: &[u8]) -> usize {
+    u64::from_le_bytes(body[..8].try_into().expect("eight bytes")) as usize
 }
 
 /// The number of the chunks that the body of a head has.

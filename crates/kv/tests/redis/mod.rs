@@ -41,7 +41,7 @@ impl Served {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let socket = std::env::temp_dir().join(format!("fc-redis-{}-{number}", std::process::id()));
         let shard = Shard::new(Store::new(memory_bytes).expect("enough"), 0, 1);
-        let shared = Arc::new(SharedShard::new(shard));
+        let shared = Arc::new(SharedShard::new(shard).expect("descriptors"));
         let places = [Place::Tcp("127.0.0.1:0".to_owned()), Place::Unix(socket.clone())];
         let options = Options { memcached: vec![places[0].clone()], ..options };
         let front = Front::bind(&places, options, Arc::clone(&shared)).expect("free places");

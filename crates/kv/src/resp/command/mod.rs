@@ -6,12 +6,16 @@ mod call;
 mod client;
 mod combining;
 mod connection;
+#[cfg(test)]
+mod cuts;
+mod durable;
 mod expiry;
 mod hashes;
 mod keys;
 mod lists;
 mod long;
 mod numbers;
+mod persistence;
 mod pubsub;
 mod ranges;
 mod scripts;
@@ -29,6 +33,7 @@ use std::time::Instant;
 use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
+use self::durable::Hindrance;
 pub use self::long::Long;
 use self::pubsub::Subscriptions;
 pub use self::server::policy_named;
@@ -42,6 +47,7 @@ use super::parse::Args;
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::{DATABASES, Options};
+use crate::durable::{Level, LogOutcome};
 use crate::memcached::Memcached;
 use crate::store::Eviction;
 use crate::{Shard, TableGuard, TableId};
@@ -76,6 +82,14 @@ pub struct Engine {
     is_in_transaction: bool,
     /// Clients that have something to send.
     pub touched: Vec<Handle>,
+    /// Clients whose replies wait for the log.
+    holding: Vec<Handle>,
+    /// Clients whose commands wait for it.
+    paused: Vec<Handle>,
+    /// What became of the log, as far as it was looked at.
+    log: LogOutcome,
+    /// The group of the log that the reply waits for which is put together; 0 if it waits for none.
+    needed: u64,
     /// What is counted.
     pub counters: RespCounters,
     /// What memcached clients need.
@@ -125,6 +139,10 @@ impl Engine {
             waiting: Waiting::default(),
             is_in_transaction: false,
             touched: Vec::new(),
+            holding: Vec::new(),
+            paused: Vec::new(),
+            log: LogOutcome::default(),
+            needed: 0,
             counters: RespCounters::new(CounterFile::process(), "kv-resp"),
             memcached: Memcached::new(tables[0]),
             lookup: Lookup::new(),
@@ -172,16 +190,20 @@ impl Engine {
         const EXPIRED_PER_TURN: usize = 64;
         /// Objects that a turn evicts after they were allowed less.
         const EVICTED_PER_TURN: usize = 64;
+        self.serve_log_waits(shard);
         self.end_waits();
+        self.serve_waiting(shard);
+        let expired = shard.expire(EXPIRED_PER_TURN);
+        self.counters.expired.add(expired as u64);
         let store = shard.store_mut();
         self.memcached.keep_up(store);
-        let expired = store.expire(EXPIRED_PER_TURN);
-        self.counters.expired.add(expired as u64);
         let is_shrinking = store.shrink(EVICTED_PER_TURN);
         if store.sweep() || expired == EXPIRED_PER_TURN || is_shrinking {
             return Next::AtOnce;
         }
-        let deadlines = [store.next_deadline(), self.waiting.next_deadline(), self.memcached.next_deadline()];
+        // What has expired and is there waits for the log.
+        let expiring = store.next_deadline().filter(|deadline| *deadline > self.now_ms);
+        let deadlines = [expiring, self.waiting.next_deadline(), self.memcached.next_deadline()];
         deadlines.into_iter().flatten().min().map_or(Next::Event, Next::At)
     }
 
@@ -192,11 +214,31 @@ impl Engine {
         mixed ^ mixed >> 31
     }
 
-    /// Runs one command.
+    /// Runs one command; says whether it did: `false` when it must wait for the log of durable tables, and
+    /// nothing was done.
     #[inline]
-    pub fn execute(&mut self, args: Args<'_>, session: &mut Session, reply: &mut Reply, shard: &mut Shard) {
+    pub fn execute(
+        &mut self,
+        args: Args<'_>,
+        session: &mut Session,
+        reply: &mut Reply,
+        shard: &mut Shard,
+    ) -> bool {
+        let found = self.find(args, session);
+        if let (Ok(command), true) = (&found, shard.has_log()) {
+            match self.admit(command, args, session, shard) {
+                Ok(()) => {}
+                Err(Hindrance::Busy) => return false,
+                Err(Hindrance::Refused(refusal)) => {
+                    self.counters.commands.increment();
+                    let refusal = transaction::abort(session, refusal);
+                    self.refuse(&refusal, reply);
+                    return true;
+                }
+            }
+        }
         self.counters.commands.increment();
-        match self.find(args, session) {
+        match found {
             Ok(command) => {
                 session.last_command = command.name;
                 session.last_ms = self.now_ms;
@@ -207,9 +249,10 @@ impl Engine {
                         Ok(()) => reply.simple("QUEUED"),
                         Err(refusal) => self.refuse(&refusal, reply),
                     }
-                    return;
+                    return true;
                 }
                 self.run(command, args, session, reply, shard);
+                self.record(session, shard);
                 if self.waiting.clients() > 0 {
                     self.serve_waiting(shard);
                 }
@@ -221,6 +264,7 @@ impl Engine {
                 self.refuse(&refusal, reply);
             }
         }
+        true
     }
 
     /// Runs a command that was found.
@@ -233,7 +277,7 @@ impl Engine {
         reply: &mut Reply,
         shard: &mut Shard,
     ) {
-        let (start, replies) = (reply.len(), session.replies);
+        let (start, replies, table) = (reply.len(), session.replies, self.tables[session.database]);
         let done = self.check_policy(command, args, session).and_then(|()| {
             let mut call = Call { args, shard, session, reply, engine: self };
             (command.run)(&mut call)
@@ -241,6 +285,11 @@ impl Engine {
         if let Err(refusal) = done {
             reply.truncate(start);
             self.refuse(&refusal, reply);
+        }
+        if shard.has_log() {
+            session.wrote_in_memory |= matches!(command.effect, Effect::Writes | Effect::Grows)
+                && shard.level_of(table) == Level::Memory;
+            self.note_read(command, args, table, shard);
         }
         self.waiting.note(command, args);
         self.count_uses(command, args, (session.database, shard));

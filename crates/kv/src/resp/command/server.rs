@@ -176,7 +176,7 @@ fn policy_name(policy: Eviction) -> &'static str {
 /// What is configured, in Redis's words.
 fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
     vec![
-        ("appendonly", "no".to_owned()),
+        ("appendonly", if call.shard.log_level().is_flushed() { "yes" } else { "no" }.to_owned()),
         ("databases", DATABASES.to_string()),
         ("maxclients", call.engine.clients_max.to_string()),
         ("maxmemory", call.shard.store().limit_bytes().to_string()),
@@ -261,14 +261,8 @@ fn memory(call: &mut Call<'_>) -> Lines {
     ])
 }
 
-/// What a table of the store survives: nothing.
-fn persistence(_call: &mut Call<'_>) -> Lines {
-    lines([
-        ("loading", "0".to_owned()),
-        ("rdb_bgsave_in_progress", "0".to_owned()),
-        ("aof_enabled", "0".to_owned()),
-        ("farcall_level", "memory".to_owned()),
-    ])
+fn persistence(call: &mut Call<'_>) -> Lines {
+    super::persistence::persistence(call.shard, call.table(), &call.engine.tables)
 }
 
 fn stats(call: &mut Call<'_>) -> Lines {
@@ -283,8 +277,8 @@ fn stats(call: &mut Call<'_>) -> Lines {
     ])
 }
 
-fn replication(_call: &mut Call<'_>) -> Lines {
-    lines([("role", "master".to_owned()), ("connected_slaves", "0".to_owned())])
+fn replication(call: &mut Call<'_>) -> Lines {
+    super::persistence::replication(call.shard)
 }
 
 fn keyspace(call: &mut Call<'_>) -> Lines {

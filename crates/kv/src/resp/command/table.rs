@@ -4,8 +4,8 @@ use hashbrown::HashTable;
 
 use super::call::{Call, Done};
 use super::{
-    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, pubsub, scripts, server,
-    sets, sorted, strings, transaction,
+    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, persistence, pubsub,
+    scripts, server, sets, sorted, strings, transaction,
 };
 use crate::resp::parse::Args;
 
@@ -666,6 +666,34 @@ pub static COMMANDS: &[Command] = &[
     )
     .open(),
     Command::new("select", 2, CONNECTION, NO_KEYS, connection::select, "Chooses a database"),
+    // What writes survive.
+    Command::new("bgrewriteaof", 1, SERVER, NO_KEYS, persistence::bgrewriteaof, "Cleans the log of writes"),
+    Command::new("bgsave", -1, SERVER, NO_KEYS, persistence::bgsave, "Lets what was written be flushed"),
+    Command::new("lastsave", 1, SERVER, NO_KEYS, persistence::lastsave, "Gives the second of the last flush"),
+    Command::new(
+        "save",
+        1,
+        SERVER,
+        NO_KEYS,
+        persistence::save,
+        "Waits until all that was written is flushed",
+    ),
+    Command::new(
+        "wait",
+        3,
+        SERVER,
+        NO_KEYS,
+        persistence::wait,
+        "Waits until replicas have what the client wrote",
+    ),
+    Command::new(
+        "waitaof",
+        4,
+        SERVER,
+        NO_KEYS,
+        persistence::waitaof,
+        "Waits until disks have what the client wrote",
+    ),
     // The server.
     Command::new("command", -1, SERVER, NO_KEYS, server::command, "Tells about commands")
         .of(server::COMMAND_SUBCOMMANDS),

@@ -6,6 +6,7 @@ use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
 use super::table::Command;
 use crate::TableId;
 use crate::resp::parse::Args;
+use crate::resp::session::Session;
 
 /// The most bytes that queued commands take together.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
@@ -49,6 +50,11 @@ impl Transaction {
         self.queued.push(queued);
         Ok(())
     }
+
+    /// Its commands.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
+        self.queued.iter().map(|queued| (queued.command, Args::new(&queued.bytes, &queued.ranges)))
+    }
 }
 
 /// A key, and the version that its object had; 0 for none.
@@ -57,6 +63,15 @@ pub struct Watched {
     table: TableId,
     key: Vec<u8>,
     version: u64,
+}
+
+/// A command is refused before it runs; if it was to run a transaction, that is over.
+pub fn abort(session: &mut Session, refusal: Refusal) -> Refusal {
+    if session.transaction.take().is_none() {
+        return refusal;
+    }
+    session.watched.clear();
+    Refusal::new(format!("EXECABORT Transaction discarded because of: {}", refusal.text()))
 }
 
 pub fn multi(call: &mut Call<'_>) -> Done {
@@ -88,6 +103,7 @@ pub fn exec(call: &mut Call<'_>) -> Done {
     for Watched { table, key, version } in &watched {
         let name = crate::Name::new(*table, key)?;
         if call.shard.store().get(name)?.map_or(0, |object| object.version()) != *version {
+            call.engine.needed = call.engine.needed.max(call.shard.group_of(name));
             call.reply.null_array();
             return Ok(());
         }

@@ -40,6 +40,8 @@ pub struct Blocked {
     /// The arguments that are keys it waits for.
     keys: Range<usize>,
     deadline: Option<u64>,
+    /// What it is told when it has waited long enough, if it waits for the log.
+    otherwise: Option<Vec<u8>>,
 }
 
 impl Blocked {
@@ -56,6 +58,10 @@ pub struct Waiting {
     /// Keys that may have something now.
     ready: VecDeque<Vec<u8>>,
     clients: usize,
+    /// Clients that wait for the log.
+    for_log: Vec<Handle>,
+    /// What the one is told whose command runs again if it waits no longer.
+    otherwise: Option<Vec<u8>>,
     /// A command of a client that waits runs again.
     is_retried: bool,
 }
@@ -94,6 +100,9 @@ impl Waiting {
         if let Some(deadline) = blocked.deadline {
             self.deadlines.insert((deadline, client.to_bits()));
         }
+        if blocked.otherwise.is_some() {
+            self.for_log.push(client);
+        }
     }
 
     /// A client waits no longer.
@@ -109,6 +118,9 @@ impl Waiting {
         }
         if let Some(deadline) = blocked.deadline {
             self.deadlines.remove(&(deadline, client.to_bits()));
+        }
+        if blocked.otherwise.is_some() {
+            self.for_log.retain(|other| *other != client);
         }
         Some(blocked)
     }
@@ -142,11 +154,34 @@ pub fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_at: usize, nothing:
     if keys.len() > WAITED_KEYS_MAX {
         return Err(Refusal::new(format!("ERR a client waits for at most {WAITED_KEYS_MAX} keys")));
     }
+    block(call, keys, (deadline, None))
+}
+
+/// Lets the client wait for the log, until it has waited for some milliseconds, 0 for ever: then it is told
+/// what `otherwise` says.
+pub fn wait_for_log(call: &mut Call<'_>, timeout_ms: u64, otherwise: Vec<u8>) -> Done {
+    if call.engine.waiting.is_retried {
+        call.engine.waiting.otherwise = Some(otherwise);
+        return Ok(());
+    }
+    if call.engine.is_in_transaction {
+        call.reply.append(&otherwise);
+        return Ok(());
+    }
+    let deadline = (timeout_ms > 0).then(|| call.engine.now_ms().saturating_add(timeout_ms));
+    block(call, 0..0, (deadline, Some(otherwise)))
+}
+
+fn block(
+    call: &mut Call<'_>,
+    keys: Range<usize>,
+    (deadline, otherwise): (Option<u64>, Option<Vec<u8>>),
+) -> Done {
     let command = call.engine.lookup.find(call.args.at(0)).ok_or(Refusal::SYNTAX)?;
     let (bytes, ranges) = joined(call.args.from(0));
     let client = call.engine.current;
     call.engine.waiting.forget(client, call.session);
-    let blocked = Box::new(Blocked { command, bytes, ranges, keys, deadline });
+    let blocked = Box::new(Blocked { command, bytes, ranges, keys, deadline, otherwise });
     call.engine.waiting.add(client, &blocked);
     call.session.blocked = Some(blocked);
     Ok(())
@@ -162,6 +197,10 @@ impl Engine {
     pub fn serve_waiting(&mut self, shard: &mut Shard) {
         let current = self.current;
         while let Some(key) = self.waiting.ready.pop_front() {
+            if !self.may_serve(&key, shard) {
+                self.waiting.ready.push_front(key);
+                break;
+            }
             let clients: Vec<_> = self.waiting.by_key.get(&key).into_iter().flatten().copied().collect();
             for client in clients {
                 if !self.has_any(&key, shard) {
@@ -169,6 +208,15 @@ impl Engine {
                 }
                 self.serve(client, shard);
             }
+        }
+        self.current = current;
+    }
+
+    /// Runs the commands again that wait for the log.
+    pub fn serve_log_waits(&mut self, shard: &mut Shard) {
+        let current = self.current;
+        for client in self.waiting.for_log.clone() {
+            self.serve(client, shard);
         }
         self.current = current;
     }
@@ -189,6 +237,7 @@ impl Engine {
             self.waiting.forget(client, &mut connection.session);
         } else if let Some(blocked) = connection.session.blocked.take() {
             self.current = client;
+            let needed = self.take_needed();
             let mut reply = Reply::new(core::mem::take(&mut connection.output), connection.session.protocol);
             let start = reply.len();
             self.waiting.is_retried = true;
@@ -199,6 +248,7 @@ impl Engine {
                 (command.run)(&mut call)
             });
             self.waiting.is_retried = false;
+            self.record(&mut connection.session, shard);
             let waits = match done {
                 Ok(()) => reply.len() == start,
                 // Its key is of another kind by now; it may become one again.
@@ -212,6 +262,10 @@ impl Engine {
             if !waits {
                 self.waiting.note(command, args);
             }
+            let mut blocked = blocked;
+            if let Some(otherwise) = self.waiting.otherwise.take() {
+                blocked.otherwise = Some(otherwise);
+            }
             connection.session.blocked = Some(blocked);
             if waits {
                 reply.truncate(start);
@@ -223,6 +277,8 @@ impl Engine {
                 self.touched.push(client);
             }
             connection.output = reply.into_bytes();
+            self.hold(client, &mut connection, start, shard);
+            self.needed = needed;
         }
         self.clients.put_back(client, connection);
     }
@@ -244,10 +300,11 @@ impl Engine {
         let blocked = self.waiting.forget(client, &mut connection.session);
         if blocked.is_some() {
             let mut reply = Reply::new(core::mem::take(&mut connection.output), connection.session.protocol);
-            match error {
+            match (error, blocked.as_ref().and_then(|blocked| blocked.otherwise.as_ref())) {
                 _ if connection.session.replies == Replies::Off => {}
-                Some(error) => reply.error(error),
-                None => reply.null_array(),
+                (Some(error), _) => reply.error(error),
+                (None, Some(otherwise)) => reply.append(otherwise),
+                (None, None) => reply.null_array(),
             }
             connection.output = reply.into_bytes();
             self.touched.push(client);

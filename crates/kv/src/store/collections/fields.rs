@@ -24,7 +24,22 @@ pub struct Fields<V> {
     fields: Vec<Field<V>>,
     parts: Vec<HashTable<u32>>,
     hashes: SipPrefix,
+    stamps: Stamps,
 }
+
+/// What the log knows each field by, in the order of their places; none while the log has none of them.
+#[derive(Debug, Default)]
+struct Stamps(Vec<u64>);
+
+/// A copy is another collection, which the log does not have.
+impl Clone for Stamps {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// Memory of a stamp, with the reserve of what it lies in.
+const STAMP_BYTES: usize = 16;
 
 /// What an insertion met.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +53,7 @@ pub enum Inserted<V> {
 impl<V> Fields<V> {
     /// No fields, with places under a secret.
     pub fn new(hashes: SipPrefix) -> Self {
-        Self { fields: Vec::new(), parts: vec![HashTable::new()], hashes }
+        Self { fields: Vec::new(), parts: vec![HashTable::new()], hashes, stamps: Stamps::default() }
     }
 
     /// How many there are.
@@ -104,7 +119,33 @@ impl<V> Fields<V> {
             let moved = self.parts[part].find_mut(hash, |&other| other as usize == last);
             *moved.expect("each field is in a part") = place as u32;
         }
+        if !self.stamps.0.is_empty() {
+            self.stamps.0.swap_remove(place);
+        }
         self.fields.swap_remove(place)
+    }
+
+    /// The field of a key has this stamp. All others have one, or it is the first.
+    pub fn set_stamp(&mut self, key: &[u8], stamp: u64) {
+        let Some(place) = self.find(key) else { return };
+        let stamps = &mut self.stamps.0;
+        stamps.resize(stamps.len().max(place + 1), 0);
+        stamps[place] = stamp;
+    }
+
+    /// The stamp of the field of a key.
+    pub fn stamp(&self, key: &[u8]) -> Option<u64> {
+        self.find(key).and_then(|place| self.stamps.0.get(place).copied())
+    }
+
+    /// No field has a stamp any more.
+    pub fn clear_stamps(&mut self) {
+        self.stamps = Stamps::default();
+    }
+
+    /// Memory of all stamps.
+    pub fn stamp_bytes(&self) -> usize {
+        self.stamps.0.len() * STAMP_BYTES
     }
 
     /// Removes the last fields, at most this many; what finds the others is of no use then.

@@ -6,15 +6,22 @@
 //! freed a few at a time.
 
 mod fields;
+mod list;
+mod logged;
 mod ranking;
 mod sorted;
+mod trail;
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use farcall_base::SipPrefix;
 
 pub use self::fields::{Fields, Inserted};
+pub use self::list::List;
+pub use self::logged::{Elements, NoCollection, Steps};
 pub use self::sorted::Sorted;
+pub use self::trail::Step;
+use self::trail::Trail;
 
 /// The most elements of a collection.
 pub const ELEMENTS_MAX: usize = 1 << 20;
@@ -131,107 +138,13 @@ macro_rules! kept {
 
 kept!(List, Hash, Set, Sorted);
 
-/// A list.
-#[derive(Debug, Clone)]
-pub struct List {
-    elements: VecDeque<Box<[u8]>>,
-    bytes: usize,
-    peak: usize,
-}
-
-/// Memory of an element of a list beside its bytes, with the list's reserve and what the allocator adds.
-const LIST_ELEMENT_BYTES: usize = 56;
-
-impl List {
-    fn new(_: SipPrefix) -> Self {
-        Self { elements: VecDeque::new(), bytes: 0, peak: 0 }
-    }
-
-    /// How many elements it has.
-    pub fn len(&self) -> usize {
-        self.elements.len()
-    }
-
-    /// Memory that it takes.
-    fn bytes(&self) -> usize {
-        self.bytes + self.peak * LIST_ELEMENT_BYTES
-    }
-
-    fn growth(elements: usize, bytes: usize) -> usize {
-        bytes + elements * LIST_ELEMENT_BYTES
-    }
-
-    /// The element at a place.
-    pub fn get(&self, place: usize) -> Option<&[u8]> {
-        self.elements.get(place).map(|element| &**element)
-    }
-
-    /// The elements from a place on.
-    pub fn from(&self, place: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.elements.range(place.min(self.len())..).map(|element| &**element)
-    }
-
-    /// Puts an element in front of the one at a place, or behind all.
-    pub fn insert(&mut self, place: usize, element: &[u8]) {
-        self.bytes += element.len();
-        if place == 0 {
-            self.elements.push_front(element.into());
-        } else if place == self.len() {
-            self.elements.push_back(element.into());
-        } else {
-            self.elements.insert(place, element.into());
-        }
-        self.peak = self.peak.max(self.len());
-    }
-
-    /// Removes the element at a place.
-    pub fn remove(&mut self, place: usize) -> Option<Box<[u8]>> {
-        let element = match place {
-            0 => self.elements.pop_front(),
-            place => self.elements.remove(place),
-        }?;
-        self.bytes -= element.len();
-        Some(element)
-    }
-
-    /// Replaces the element at a place.
-    pub fn set(&mut self, place: usize, element: &[u8]) {
-        let old = core::mem::replace(&mut self.elements[place], element.into());
-        self.bytes = self.bytes + element.len() - old.len();
-    }
-
-    /// Keeps the elements between two places.
-    pub fn trim(&mut self, from: usize, end: usize) {
-        let bytes =
-            |elements: VecDeque<Box<[u8]>>| elements.iter().map(|element| element.len()).sum::<usize>();
-        self.bytes -= bytes(self.elements.split_off(end.min(self.len())));
-        let rest = self.elements.split_off(from.min(self.len()));
-        self.bytes -= bytes(core::mem::replace(&mut self.elements, rest));
-    }
-
-    /// Removes the elements that `is_wanted` is false for.
-    pub fn retain(&mut self, mut is_wanted: impl FnMut(&[u8]) -> bool) {
-        let mut bytes = 0;
-        self.elements.retain(|element| {
-            let stays = is_wanted(element);
-            bytes += if stays { element.len() } else { 0 };
-            stays
-        });
-        self.bytes = bytes;
-    }
-
-    fn shed(&mut self, elements: usize) -> bool {
-        self.elements.truncate(self.len().saturating_sub(elements));
-        !self.elements.is_empty()
-    }
-}
-
 /// A hash: fields with values.
 #[derive(Debug, Clone)]
 pub struct Hash {
     fields: Fields<Box<[u8]>>,
     bytes: usize,
     peak: usize,
+    trail: Trail,
 }
 
 /// Memory of a field beside its bytes, with the reserves of what it lies in and what the allocator adds.
@@ -239,7 +152,7 @@ const HASH_FIELD_BYTES: usize = 144;
 
 impl Hash {
     fn new(hashes: SipPrefix) -> Self {
-        Self { fields: Fields::new(hashes), bytes: 0, peak: 0 }
+        Self { fields: Fields::new(hashes), bytes: 0, peak: 0, trail: Trail::default() }
     }
 
     /// How many fields it has.
@@ -248,7 +161,7 @@ impl Hash {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes + self.peak * HASH_FIELD_BYTES
+        self.bytes + self.peak * HASH_FIELD_BYTES + self.fields.stamp_bytes()
     }
 
     fn growth(elements: usize, bytes: usize) -> usize {
@@ -269,7 +182,7 @@ impl Hash {
     /// Sets the value of a field; says whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         self.bytes += value.len();
-        match self.fields.insert(field, value.into()) {
+        let is_new = match self.fields.insert(field, value.into()) {
             Inserted::New => {
                 self.bytes += field.len();
                 self.peak = self.peak.max(self.len());
@@ -279,7 +192,11 @@ impl Hash {
                 self.bytes -= old.len();
                 false
             }
+        };
+        if let Some(stamp) = self.trail.put(field, value) {
+            self.fields.set_stamp(field, stamp);
         }
+        is_new
     }
 
     /// Removes a field; says whether there was one.
@@ -287,6 +204,7 @@ impl Hash {
         let Some(place) = self.fields.find(field) else { return false };
         let field = self.fields.remove(place);
         self.bytes -= field.key.len() + field.value.len();
+        self.trail.remove(&field.key);
         true
     }
 }
@@ -297,6 +215,7 @@ pub struct Set {
     fields: Fields<()>,
     bytes: usize,
     peak: usize,
+    trail: Trail,
 }
 
 /// Memory of a member beside its bytes, with the reserves of what it lies in and what the allocator adds.
@@ -304,7 +223,7 @@ const SET_MEMBER_BYTES: usize = 104;
 
 impl Set {
     fn new(hashes: SipPrefix) -> Self {
-        Self { fields: Fields::new(hashes), bytes: 0, peak: 0 }
+        Self { fields: Fields::new(hashes), bytes: 0, peak: 0, trail: Trail::default() }
     }
 
     /// How many members it has.
@@ -313,7 +232,7 @@ impl Set {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes + self.peak * SET_MEMBER_BYTES
+        self.bytes + self.peak * SET_MEMBER_BYTES + self.fields.stamp_bytes()
     }
 
     fn growth(elements: usize, bytes: usize) -> usize {
@@ -342,6 +261,9 @@ impl Set {
             self.fields.insert(member, ());
             self.bytes += member.len();
             self.peak = self.peak.max(self.len());
+            if let Some(stamp) = self.trail.put(member, b"") {
+                self.fields.set_stamp(member, stamp);
+            }
         }
         is_new
     }
@@ -355,18 +277,33 @@ impl Set {
     pub fn remove_at(&mut self, place: usize) -> Box<[u8]> {
         let key = self.fields.remove(place).key;
         self.bytes -= key.len();
+        self.trail.remove(&key);
         key
     }
+}
+
+/// A collection at its place.
+#[derive(Debug)]
+struct Placed {
+    collection: Collection,
+    /// What the log calls it, if its table is durable; 0 otherwise.
+    number: u64,
+    /// The version that its last record in the log has.
+    recorded: u64,
 }
 
 /// The collections of a store, by their places.
 #[derive(Debug, Default)]
 pub struct Collections {
-    places: Vec<Option<Box<Collection>>>,
+    places: Vec<Option<Box<Placed>>>,
     free: Vec<u32>,
     /// Those that are gone and not freed yet.
     gone: Vec<Collection>,
     bytes: usize,
+    /// Places of those that the log has, by number.
+    logged: HashMap<u64, u32>,
+    /// Bytes of the records of their elements.
+    record_bytes: u64,
 }
 
 impl Collections {
@@ -380,17 +317,25 @@ impl Collections {
         (self.bytes + COLLECTION_BYTES + growth).next_multiple_of(STEP_BYTES)
     }
 
+    fn placed(&self, place: u64) -> &Placed {
+        self.places[place as usize].as_ref().expect("an entry names what is there")
+    }
+
     /// The collection at a place.
     pub fn at(&self, place: u64) -> &Collection {
-        self.places[place as usize].as_ref().expect("an entry names what is there")
+        &self.placed(place).collection
     }
 
     /// Changes the collection at a place.
     pub fn change<T>(&mut self, place: u64, change: impl FnOnce(&mut Collection) -> T) -> T {
-        let collection = self.places[place as usize].as_mut().expect("an entry names what is there");
-        let before = collection.bytes();
+        let placed = self.places[place as usize].as_mut().expect("an entry names what is there");
+        let collection = &mut placed.collection;
+        let (before, recorded) = (collection.bytes(), collection.record_bytes());
         let done = change(collection);
         self.bytes = self.bytes + collection.bytes() - before;
+        if placed.number != 0 {
+            self.record_bytes = self.record_bytes + collection.record_bytes() - recorded;
+        }
         done
     }
 
@@ -401,19 +346,22 @@ impl Collections {
             self.places.push(None);
             (self.places.len() - 1) as u32
         });
-        self.places[place as usize] = Some(Box::new(collection));
+        let placed = Placed { collection, number: 0, recorded: 0 };
+        self.places[place as usize] = Some(Box::new(placed));
         u64::from(place)
     }
 
     /// The collection at a place is gone.
     pub fn remove(&mut self, place: u64) {
-        let mut collection = self.places[place as usize].take().expect("an entry names what is there");
+        self.end_log(place);
+        let placed = self.places[place as usize].take().expect("an entry names what is there");
+        let mut collection = placed.collection;
         self.free.push(place as u32);
         if collection.len() <= SHED_ELEMENTS || !collection.shed() {
             self.bytes -= collection.bytes();
             return;
         }
-        self.gone.push(*collection);
+        self.gone.push(collection);
     }
 
     /// Frees some elements of what is gone; says whether there are more.

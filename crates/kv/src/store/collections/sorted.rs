@@ -4,14 +4,16 @@ use farcall_base::SipPrefix;
 
 use super::fields::{Fields, Inserted};
 use super::ranking::Ranking;
+use super::trail::Trail;
 
 /// A sorted set.
 #[derive(Debug, Clone)]
 pub struct Sorted {
-    members: Fields<f64>,
+    pub(super) members: Fields<f64>,
     ranking: Ranking,
     key_bytes: usize,
     peak: usize,
+    pub(super) trail: Trail,
 }
 
 /// Memory of a member beside its bytes: its field, its places in a part and in a run, with their reserves,
@@ -21,7 +23,8 @@ const MEMBER_BYTES: usize = 144;
 impl Sorted {
     /// No members.
     pub fn new(hashes: SipPrefix) -> Self {
-        Self { members: Fields::new(hashes), ranking: Ranking::default(), key_bytes: 0, peak: 0 }
+        let (members, ranking, trail) = (Fields::new(hashes), Ranking::default(), Trail::default());
+        Self { members, ranking, key_bytes: 0, peak: 0, trail }
     }
 
     /// How many members there are.
@@ -31,7 +34,12 @@ impl Sorted {
 
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.key_bytes + self.peak * MEMBER_BYTES
+        self.key_bytes + self.peak * MEMBER_BYTES + self.members.stamp_bytes()
+    }
+
+    /// Bytes of all members.
+    pub(super) fn member_bytes(&self) -> usize {
+        self.key_bytes
     }
 
     /// Memory that more members with this many bytes would take.
@@ -59,6 +67,7 @@ impl Sorted {
                 self.ranking.remove(&self.members, place);
                 self.members.insert(member, score);
                 self.ranking.insert(&self.members, place);
+                self.stamp(member, score);
             }
             return false;
         }
@@ -67,7 +76,15 @@ impl Sorted {
         self.key_bytes += member.len();
         self.peak = self.peak.max(self.len());
         self.ranking.insert(&self.members, self.members.len() - 1);
+        self.stamp(member, score);
         true
+    }
+
+    /// The log gets to know the score of a member.
+    pub(super) fn stamp(&mut self, member: &[u8], score: f64) {
+        if let Some(stamp) = self.trail.put(member, &score.to_le_bytes()) {
+            self.members.set_stamp(member, stamp);
+        }
     }
 
     /// Removes a member; gives its score.
@@ -80,6 +97,7 @@ impl Sorted {
         }
         let field = self.members.remove(place);
         self.key_bytes -= field.key.len();
+        self.trail.remove(&field.key);
         Some(field.value)
     }
 

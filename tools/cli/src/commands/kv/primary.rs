@@ -53,9 +53,6 @@ pub fn begin<'a>(
                 .to_owned(),
         ));
     }
-    if !serve.resp.is_empty() {
-        return Err(Failure::Usage("--resp serves tables in memory only; leave out --registry".to_owned()));
-    }
     if level.is_flushed() && serve.data.is_none() {
         return Err(Failure::Usage(format!(
             "a table is to be {level}, which takes a directory for its log: give --data DIR"

@@ -46,7 +46,7 @@ pub fn start(serve: &KvServe, settings: &Settings, shared: &Arc<SharedShard>) ->
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
-/// stores of several shards, because a front has the objects of one, and stores with durable tables.
+/// and stores of several shards, because a front has the objects of one.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
     let asked = [("--resp", &serve.resp), ("--memcached", &serve.memcached)];
     for (option, places) in asked {
@@ -62,9 +62,9 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
             }
         }
     }
-    if !serve.resp.is_empty() && serve.data.is_some() {
+    if !serve.memcached.is_empty() && serve.data.is_some() {
         return Err(Failure::Usage(
-            "--resp answers writes before they are on the disk, which --data promises; leave one of them out"
+            "--memcached answers writes before they are on the disk, which --data promises; leave one of them out"
                 .to_owned(),
         ));
     }

@@ -40,6 +40,14 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
     for (path, saved) in logs.values() {
         let (shard, shards) = saved.of;
         let found = saved.recovered.objects;
+        if saved.others > 0 {
+            return Err(Failure::Run(format!(
+                "{}: {} objects are collections of Redis clients, or expire, which a file of objects does not \
+                 hold; copy the directory instead, while no process uses it",
+                path.display(),
+                saved.others
+            )));
+        }
         report.line(format_args!("shard {shard} of {shards}: {found} objects from {}", path.display()))?;
         tables.extend(saved.tables.iter().map(|(name, level)| (name.clone(), level.to_string())));
         objects += found;

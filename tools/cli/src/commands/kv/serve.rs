@@ -110,7 +110,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         doors = resp::Doors::default();
         Daemon::new(&endpoint, shard, of, slots)
     } else {
-        shared = Arc::new(SharedShard::new(shard));
+        shared = Arc::new(SharedShard::new(shard).map_err(Failure::run)?);
         doors = resp::start(serve, node.settings(), &shared)?;
         Daemon::sharing(&endpoint, &shared, of, slots)
     };

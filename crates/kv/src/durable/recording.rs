@@ -1,0 +1,114 @@
+//! How what happened to objects becomes records.
+//!
+//! An object is recorded as it is when its changes are: what is appended is true at that moment, and so is a
+//! replay that goes through the records in their order. All changes of a command, or of a transaction, are
+//! appended together, in one group or in several that count together: after a crash all of them are there,
+//! or none.
+
+use farcall_base::canary::{Rule, leaves_out};
+
+use super::Durable;
+use super::format::{RECORD_BYTES, Record};
+use crate::store::{Change, CollectionHeader, Step, Steps, Store};
+use crate::{Name, TableId};
+
+impl Durable {
+    /// Records what happened to durable tables since this was last called; gives the group that has it.
+    pub fn record_changes(&mut self, store: &mut Store) -> Option<u64> {
+        if !store.has_changes() {
+            return None;
+        }
+        let changes = store.take_changes();
+        self.journal.begin_command(changes.iter().map(|change| bytes_of(store, change)).sum());
+        for change in changes {
+            match change {
+                Change::Object { table, key } => self.record_object(store, table, &key),
+                Change::Cleared { table } => {
+                    let (table, version) = (table.0, store.last_version());
+                    self.journal.append_of_command(&Record::Cleared { table, version });
+                    self.deleted_in = self.journal.gathering();
+                }
+                // It may be gone by now, with all that it had.
+                Change::Elements(steps) if !store.has_logged(steps.number) => {}
+                Change::Elements(steps) => self.record_steps(&steps),
+            }
+        }
+        self.live_bytes = store.record_bytes();
+        self.recorded_version = store.last_version();
+        Some(self.journal.gathering())
+    }
+
+    fn record_object(&mut self, store: &mut Store, table: TableId, key: &[u8]) {
+        let Ok(name) = Name::new(table, key) else { return };
+        let (table, key) = (name.table().0, name.key());
+        if let Some(CollectionHeader { kind, number, version, deadline }) = store.collection_header(name) {
+            let deadline = deadline.unwrap_or(0);
+            self.journal.append_of_command(&Record::Collection {
+                kind,
+                table,
+                version,
+                deadline,
+                number,
+                key,
+            });
+            return store.collection_recorded(name, version);
+        }
+        match store.get(name).ok().flatten() {
+            Some(object) => {
+                let (version, deadline) = (object.version(), object.deadline());
+                let copy;
+                let value = match object.version_and_value() {
+                    Some(bytes) => &bytes[size_of::<u64>()..],
+                    None => {
+                        copy = object.to_vec();
+                        &copy
+                    }
+                };
+                self.journal.append_of_command(&match deadline {
+                    None => Record::Put { table, version, key, value },
+                    Some(deadline) => Record::PutUntil { table, version, deadline, key, value },
+                });
+            }
+            None => {
+                if !leaves_out(Rule::Tombstones) {
+                    let version = store.last_version();
+                    self.journal.append_of_command(&Record::Tombstone { table, version, key });
+                }
+                self.deleted_in = self.journal.gathering();
+            }
+        }
+    }
+
+    fn record_steps(&mut self, steps: &Steps) {
+        let number = steps.number;
+        for step in &steps.steps {
+            self.journal.append_of_command(&match step {
+                Step::Put { stamp, name, value } => Record::Element { number, stamp: *stamp, name, value },
+                Step::Remove { name } => Record::Removed { number, name },
+            });
+        }
+        if let Some((first, end)) = steps.range {
+            self.journal.append_of_command(&Record::Cut { number, first, end });
+        }
+    }
+}
+
+/// Bytes of the records of a change, or more.
+fn bytes_of(store: &Store, change: &Change) -> usize {
+    match change {
+        Change::Object { table, key } => {
+            let object = Name::new(*table, key).ok().and_then(|name| store.get(name).ok().flatten());
+            let value_bytes =
+                object.filter(|object| !object.is_collection()).map_or(0, |it| it.value_bytes());
+            RECORD_BYTES + key.len() + value_bytes
+        }
+        Change::Cleared { .. } => RECORD_BYTES,
+        Change::Elements(Steps { steps, .. }) => {
+            let bytes = |step: &Step| match step {
+                Step::Put { name, value, .. } => RECORD_BYTES + name.len() + value.len(),
+                Step::Remove { name } => RECORD_BYTES + name.len(),
+            };
+            RECORD_BYTES + steps.iter().map(bytes).sum::<usize>()
+        }
+    }
+}
