@@ -180,6 +180,8 @@ enum farcall_status_t
     FARCALL_TOO_MANY = 46,
     // What arrived is longer than the memory for it.
     FARCALL_TRUNCATED = 47,
+    // The policy of the peer, or of the store, does not allow it. Nothing ran, and nothing was changed.
+    FARCALL_NOT_ALLOWED = 48,
     // There is no such object.
     FARCALL_NO_OBJECT = 60,
     // There is no such table; create it first.

@@ -148,8 +148,8 @@ impl Allow {
     }
 }
 
-/// The user at the other end of a connected Unix socket, when it connected or began to listen. One that has no
-/// number in the user namespace of this process is nobody.
+/// The user at the other end of a connected Unix socket, when it connected or began to listen. One that has
+/// no number in the user namespace of this process is nobody.
 pub fn principal(socket: impl AsFd) -> Principal {
     let user = options::peer_user(socket.as_fd()).map(|peer| peer.user);
     user.ok().filter(|user| !is_nobody(*user)).map_or(Principal::Unproven, Principal::User)

@@ -97,7 +97,7 @@ pub enum Command {
     /// Makes the key of a cluster, or says which keys a file holds
     #[command(subcommand)]
     Key(Key),
-    /// Checks the rules for who may do what
+    /// Checks the rules that say who may do what
     #[command(subcommand)]
     Policy(Policy),
     /// Finds the settings of a program that cannot be told apart from the best

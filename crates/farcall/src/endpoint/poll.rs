@@ -273,7 +273,6 @@ impl Core {
     }
 
     /// A changed policy holds for sessions that are up, too.
-    #[cold]
     fn renew_policy(&mut self) {
         let changed = self.state.guard.as_mut().and_then(|guard| guard.renew());
         for (session, may_send) in changed.into_iter().flatten() {

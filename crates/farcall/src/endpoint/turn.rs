@@ -256,7 +256,6 @@ impl Turn<'_, '_> {
     }
 
     /// Refuses requests that the policy does not allow.
-    #[cold]
     fn refuse_calls(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
         let Some(guard) = &mut self.state.guard else { return };
         let why = guard.refuse_calls(requests.session(), requests.service());

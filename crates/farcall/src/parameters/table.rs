@@ -139,7 +139,7 @@ parameters! {
     "Keys for packets of `basic` and `homa`, and for `tcp+tls`; and who may do what."
     security: SecuritySettings {
         key_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the keys that all processes of the cluster share, one a line, which its owner alone may read; farcall key generate makes one. With it nothing is sent or taken that is not sealed, and transports that cannot seal are refused; auto takes none.";
-        policy_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the rules for who may call, send, read, write and administer what, which nobody but its owner can write; what they do not allow is refused. A changed file holds within a second or two. auto takes none: everything is allowed.";
+        policy_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the rules that say who may call, send, read, write and administer what, which nobody but its owner can write; what they do not allow is refused. A changed file holds within a second or two. auto takes none: everything is allowed.";
     }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
     verbs: VerbsSettings {

@@ -373,8 +373,8 @@ mod tests {
     #[test]
     fn whoever_is_any_needs_to_prove_nothing() {
         let policy: Policy = "service 1: call by any".parse().expect("a policy");
-        for who in ["none", "uid 7", "password", "certificate a"] {
-            let who = read_principal(who).expect("a principal");
+        for text in ["none", "uid 7", "password", "certificate a"] {
+            let who = read_principal(text).expect("a principal");
             assert_eq!(policy.allows(&who, &Object::Services(1, 1), Right::Call), Some(1));
             assert_eq!(policy.services_of(&who), [(1, 1)]);
         }
