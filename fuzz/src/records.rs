@@ -4,17 +4,17 @@ use std::path::Path;
 
 use farcall_lab::explain::analysis::analyse;
 use farcall_lab::explain::analysis::finding::Finding;
-use farcall_lab::explain::analysis::input::{Document, table};
+use farcall_lab::explain::analysis::input::Document;
 use farcall_lab::explain::recorded::{document, parse};
 
 /// What divides `run.json` from `results.jsonl` in one input.
 const DIVIDER: &str = "\n---\n";
 
-/// Reads the bytes as a table, as a document whose tables are all the same text, and as a run.
+/// Reads the bytes as a table or the output of a program, as a document whose tables are all the same text, and as a run.
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(table) = table::parse("table", &text) {
-        check(&analyse(&Document { tables: vec![table], ..Document::default() }));
+    if let Ok(document) = Document::of_text("table", &text) {
+        check(&analyse(&document));
     }
     let table = "set,nodes,size,p50_us,throughput_gbps\na,2,1K,1,2\nb,2,1K,2,1\n";
     match Document::parse(&text, |_: &Path| Ok(table.to_owned())) {

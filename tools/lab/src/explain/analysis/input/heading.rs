@@ -143,6 +143,10 @@ pub enum Role {
     Samples,
     /// How long the row was measured, and the seconds in its unit.
     Duration(f64),
+    /// Bytes of all operations of the row together.
+    Moved,
+    /// The times of all operations of the row together, and the nanoseconds in the unit.
+    TimeSum(f64),
 }
 
 /// What a heading means. One that is not known is a label.
@@ -158,6 +162,7 @@ pub fn role_of(heading: &str) -> Role {
         }
         ["time"] => return Role::TimeWithoutUnit,
         ["seconds"] => return Role::Duration(1.0),
+        ["moved" | "transferred" | "total", "bytes"] => return Role::Moved,
         _ => {}
     }
     throughput_of(heading, &words)
@@ -233,7 +238,7 @@ fn throughput_of(heading: &str, words: &[&str]) -> Option<Role> {
 }
 
 fn operations_of(words: &[&str]) -> Option<Role> {
-    const COUNTED: [&str; 18] = [
+    const COUNTED: [&str; 22] = [
         "operations",
         "ops",
         "requests",
@@ -250,6 +255,10 @@ fn operations_of(words: &[&str]) -> Option<Role> {
         "transfers",
         "xfers",
         "iterations",
+        "samples",
+        "records",
+        "commands",
+        "images",
         "msgrate",
         "rate",
     ];
@@ -285,6 +294,7 @@ fn time_of(words: &[&str]) -> Option<Role> {
     let nanos = TIME_UNITS.iter().take_while(|(own, _)| *own != "m").find(|(own, _)| own == unit)?.1;
     let before: Vec<&str> = before.iter().copied().filter(|word| !TIME_WORDS.contains(word)).collect();
     match before.as_slice() {
+        ["sum"] => Some(Role::TimeSum(nanos)),
         ["stdev" | "stddev" | "std" | "deviation"] => Some(Role::Deviation(nanos)),
         ["duration" | "runtime" | "elapsed"] | ["test", "duration"] => Some(Role::Duration(nanos / 1e9)),
         // A time without a statistic is a mean: so print OSU's and NetPIPE's programs.
@@ -320,6 +330,8 @@ mod tests {
         assert_eq!(role_of("Latency (us)"), Role::Time(Latency::Mean, 1e3));
         assert_eq!(role_of("stdev_us"), Role::Deviation(1e3));
         assert_eq!(role_of("duration_s"), Role::Duration(1.0));
+        assert_eq!(role_of("Transferred (bytes)"), Role::Moved);
+        assert_eq!(role_of("Sum(ms)"), Role::TimeSum(1e6));
         for (heading, unit) in [
             ("throughput_gb_s", ThroughputUnit::Gigabytes),
             ("GiB/s", ThroughputUnit::Gibibytes),

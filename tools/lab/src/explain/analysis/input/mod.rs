@@ -252,10 +252,15 @@ impl Document {
         let is_document = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
         if !is_document {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            return Ok(Self { tables: vec![read_table(&name, &text)?], ..Self::default() });
+            return Self::of_text(&name, &text);
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Self::parse(&text, |file| read_text(&folder.join(file)))
+    }
+
+    /// A table, or the output of a program, by itself.
+    pub fn of_text(name: &str, text: &str) -> Result<Self, DocumentError> {
+        Ok(Self { tables: vec![read_table(name, text)?], ..Self::default() })
     }
 
     /// Reads a document; `open` gives the text of the files that it names.

@@ -332,7 +332,8 @@ fn fill(
 
 fn place(row: &mut Observation, role: Role, figure: PrintedFigure) {
     match role {
-        Role::Label => {}
+        // Looked up among the cells.
+        Role::Label | Role::Moved | Role::TimeSum(_) => {}
         Role::Axis(axis) => drop(row.axes.insert(axis, figure.value)),
         Role::Time(latency, _) => drop(row.times.insert(latency, figure)),
         Role::Deviation(_) => row.deviation = Some(figure),

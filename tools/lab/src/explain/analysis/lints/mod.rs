@@ -2,6 +2,7 @@
 
 mod agreement;
 mod balances;
+mod bus;
 mod cells;
 mod classes;
 mod context;
@@ -38,6 +39,7 @@ pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
         findings
             .extend(balances::assumed(Assumption::SeparateSeries, same::check(table, &document.tolerances)));
     }
+    findings.extend(bus::check(table, &document.tolerances));
     findings.extend(link::check(table));
     findings.extend(slope::per_operation_in_flight(table));
     findings.extend(context::spread(table));

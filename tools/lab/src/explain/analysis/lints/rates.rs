@@ -1,5 +1,5 @@
-//! Laws that bind the rates of a row: size x rate = throughput, count / duration = rate, and one throughput
-//! in several units.
+//! Laws that bind the rates of a row: size x rate = throughput, count / duration = rate, bytes / duration =
+//! throughput, and one throughput in several units.
 
 use super::agreement::{Law, Pair, Reading, judge};
 use crate::explain::analysis::finding::{Finding, Section};
@@ -167,6 +167,40 @@ pub fn count_over_duration(table: &Table, tolerances: &Tolerances) -> Vec<Findin
     judge(law, &pairs, &count_readings(table))
 }
 
+/// Bytes of the row / duration = throughput.
+pub fn bytes_over_duration(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
+    let seconds =
+        columns(table, |role| if let Role::Duration(seconds) = role { Some(seconds) } else { None });
+    let moved = columns(table, |role| (role == Role::Moved).then_some(()));
+    let (Some((seconds_column, _, unit)), Some((moved_column, heading, ()))) =
+        (seconds.first(), moved.first())
+    else {
+        return Vec::new();
+    };
+    let right_side = format!("`{heading}` / duration");
+    judge_each(table, tolerances, "bytes_over_duration", &right_side, |row, throughput, own| {
+        let (seconds, moved) = (row.cells.get(seconds_column)?, row.cells.get(moved_column)?);
+        let ratio = throughput.value * own.readings()[0] * seconds.value * unit / moved.value;
+        Some(Pair { line: row.line, ratio, rounding: rounding(throughput) + rounding(*seconds) })
+    })
+}
+
+/// The sum of all times / count = mean time.
+pub fn sum_over_count(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
+    let sums = columns(table, |role| if let Role::TimeSum(nanos) = role { Some(nanos) } else { None });
+    let Some((sum_column, heading, nanos)) = sums.first() else { return Vec::new() };
+    let pair = |row: &Observation| {
+        let (sum, mean) = (row.cells.get(sum_column)?, row.times.get(&Latency::Mean)?);
+        let ratio = mean.value * row.samples? / (sum.value * nanos);
+        Some(Pair { line: row.line, ratio, rounding: rounding(*sum) + rounding(*mean) })
+    };
+    let words = format!("the mean time is `{heading}` / count");
+    let law =
+        Law { rule: "sum_over_count", table: &table.name, words: &words, tolerance: tolerances.product };
+    let pairs: Vec<_> = table.rows.iter().filter_map(pair).collect();
+    judge(law, &pairs, &count_readings(table))
+}
+
 /// Columns of throughput whose headings differ in nothing but the unit are one quantity.
 pub fn one_throughput(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let throughputs = throughputs(table);
@@ -210,10 +244,12 @@ fn quantity(heading: &str) -> Vec<String> {
 type Search = fn(&Table, &Tolerances) -> Vec<Finding>;
 
 /// What each law assumes.
-pub const LAWS: [(Assumption, Search); 4] = [
+pub const LAWS: [(Assumption, Search); 6] = [
     (Assumption::SizeTimesRate, size_times_rate),
     (Assumption::SizeTimesRate, size_over_time),
     (Assumption::CountOverDuration, count_over_duration),
+    (Assumption::CountOverDuration, bytes_over_duration),
+    (Assumption::CountOverDuration, sum_over_count),
     (Assumption::OneThroughput, one_throughput),
 ];
 
@@ -258,6 +294,23 @@ mod tests {
             found(count_over_duration, "iterations,seconds,ops/s\n1000,10.00,100.0\n")[0].0,
             Section::Agreement
         );
+    }
+
+    #[test]
+    fn sums_counts_and_means_are_bound() {
+        let of =
+            |mean: &str| found(sum_over_count, &format!("count,sum_ms,avg_ms\n200,500.00,{mean}\n"))[0].0;
+        assert_eq!((of("2.50"), of("0.30")), (Section::Agreement, Section::Contradiction));
+    }
+
+    #[test]
+    fn bytes_durations_and_throughputs_are_bound() {
+        let of = |rate: &str| {
+            found(bytes_over_duration, &format!("moved_bytes,seconds,mbps\n1000000,2.00,{rate}\n"))
+        };
+        assert_eq!(of("4.000")[0].0, Section::Agreement);
+        assert!(of("8.000")[0].1.contains("both directions"), "{:?}", of("8.000"));
+        assert_eq!(of("5.000")[0].0, Section::Contradiction);
     }
 
     #[test]

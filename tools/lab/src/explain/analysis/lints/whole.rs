@@ -3,14 +3,29 @@
 
 use super::ratio;
 use crate::explain::analysis::finding::{Finding, Section};
-use crate::explain::analysis::input::{Latency, Observation, Table, Tolerances};
+use crate::explain::analysis::input::{Axis, Latency, Observation, Table, Tolerances};
 
 /// Names of series that are made of all others.
 const TOTALS: [&str; 7] = ["all", "total", "totals", "aggregated", "aggregate", "overall", "sum"];
 
 /// Whether the name of a row says that it is made of all others.
 pub fn is_total(row: &Observation) -> bool {
-    row.labels.values().any(|text| TOTALS.contains(&text.to_lowercase().trim_matches(['*', ' '])))
+    row.labels.values().any(|text| is_name(text))
+}
+
+fn is_name(text: &str) -> bool {
+    TOTALS.contains(&text.to_lowercase().trim_matches(['*', ' ']))
+}
+
+/// Whether a row is at the place of a total: at the same places on all axes, but for what is in flight where
+/// only the total says it, and of the same series but for the label that calls it a total.
+fn is_beside(row: &Observation, total: &Observation) -> bool {
+    let mut axes = total.axes.clone();
+    if row.at(Axis::InFlight).is_none() {
+        axes.remove(&Axis::InFlight);
+    }
+    let others = total.labels.iter().filter(|(_, text)| !is_name(text));
+    axes == row.axes && others.into_iter().all(|(label, text)| row.labels.get(label) == Some(text))
 }
 
 /// All of a table: it has to have one total, and all other rows at the same place are its parts.
@@ -18,13 +33,15 @@ pub fn check(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let totals: Vec<_> = table.rows.iter().filter(|row| is_total(row)).collect();
     let mut findings = Vec::new();
     for total in totals {
-        let parts: Vec<_> =
-            table.rows.iter().filter(|row| !is_total(row) && row.axes == total.axes).collect();
-        let alone = table.rows.iter().filter(|row| is_total(row) && row.axes == total.axes).count() == 1;
+        let parts: Vec<_> = table.rows.iter().filter(|row| !is_total(row) && is_beside(row, total)).collect();
+        let alone = table.rows.iter().filter(|row| is_total(row) && is_beside(row, total)).count() == 1;
         if parts.len() > 1 && alone {
             findings.extend(quantiles(table, total, &parts));
             findings.extend(extremes(table, total, &parts));
-            findings.extend(sum(table, total, &parts, tolerances));
+            findings.extend(match follow_each_other(total, &parts, tolerances) {
+                true => mean(table, total, &parts, tolerances),
+                false => sum(table, total, &parts, tolerances),
+            });
         }
     }
     findings
@@ -83,9 +100,48 @@ fn extremes(table: &Table, total: &Observation, parts: &[&Observation]) -> Vec<F
     [differs(Latency::Min, f64::min), differs(Latency::Max, f64::max)].into_iter().flatten().collect()
 }
 
+/// Whether the parts follow each other: their durations add up to that of the whole.
+fn follow_each_other(total: &Observation, parts: &[&Observation], tolerances: &Tolerances) -> bool {
+    let sum = parts.iter().map(|part| part.seconds).sum::<Option<f64>>();
+    let both = total.seconds.zip(sum);
+    parts.len() > 1 && both.is_some_and(|(whole, sum)| (sum / whole - 1.0).abs() <= tolerances.product)
+}
+
+/// The rate of the whole is the mean of those of parts that follow each other.
+fn mean(table: &Table, total: &Observation, parts: &[&Observation], tolerances: &Tolerances) -> Vec<Finding> {
+    let kinds: [(&str, Of); 2] = [
+        ("operations per second", |row| row.operations_per_second),
+        ("throughput", |row| row.throughput.map(|(figure, _)| figure.value)),
+    ];
+    let mut findings = Vec::new();
+    for (name, of) in kinds {
+        let amount = |part: &&Observation| Some(of(part)? * part.seconds?);
+        let amounts = parts.iter().map(amount).sum::<Option<f64>>();
+        let (Some(whole), Some(amounts), Some(seconds)) = (of(total), amounts, total.seconds) else {
+            continue;
+        };
+        let mean = amounts / seconds;
+        if (whole / mean - 1.0).abs() > tolerances.product {
+            let sentence = format!(
+                "{name} of {} is {} of the mean of its {} parts, which follow each other",
+                words(total),
+                ratio::words(whole / mean),
+                parts.len()
+            );
+            findings.push(
+                Finding::new(Section::Contradiction, "whole_is_no_mean", &table.name, sentence)
+                    .with([("whole", whole), ("mean", mean)]),
+            );
+        }
+    }
+    findings
+}
+
+/// What is read from a row.
+type Of = fn(&Observation) -> Option<f64>;
+
 /// Rates of the parts add up to that of the whole.
 fn sum(table: &Table, total: &Observation, parts: &[&Observation], tolerances: &Tolerances) -> Vec<Finding> {
-    type Of = fn(&Observation) -> Option<f64>;
     let kinds: [(&str, Of); 3] = [
         ("operations per second", |row| row.operations_per_second),
         ("throughput", |row| row.throughput.map(|(figure, _)| figure.value)),
@@ -132,5 +188,21 @@ mod tests {
         assert_eq!(rules("series,p50_us\na,1.0\nb,3.0\nall,5.0\n"), ["whole_outside_parts"]);
         assert_eq!(rules("series,max_us\na,1.0\nb,3.0\nall,2.0\n"), ["whole_outside_parts"]);
         assert_eq!(rules("series,ops/s\na,10\nb,20\nTotals,15\n"), ["whole_is_no_sum"]);
+        assert_eq!(rules("series,in_flight,ops/s\na,,10\nb,,20\ntotal,8,40\n"), ["whole_is_no_sum"]);
+    }
+
+    #[test]
+    fn parts_that_follow_each_other_have_a_mean() {
+        let intervals = |total: &str| {
+            rules(&format!("series,seconds,mbps\n0-1,1.00,200\n1-2,1.00,220\ntotal,2.00,{total}\n"))
+        };
+        assert_eq!(intervals("210"), [""; 0]);
+        assert_eq!(intervals("975"), ["whole_is_no_mean"]);
+    }
+
+    #[test]
+    fn each_side_has_its_own_total() {
+        let text = "side,series,ops/s\nA,a,10\nA,b,20\nA,total,30\nB,a,1\nB,b,2\nB,total,4\n";
+        assert_eq!(rules(text), ["whole_is_no_sum"]);
     }
 }

@@ -1,32 +1,43 @@
-//! What measuring programs print, as tables: perftest, OSU's and Intel's MPI benchmarks, NetPIPE, wrk and
-//! wrk2, redis-benchmark, fio, and files of HdrHistogram.
+//! What measuring programs print, as tables: perftest, OSU's and Intel's MPI benchmarks, the tests of NCCL,
+//! NetPIPE, wrk and wrk2, redis-benchmark, memtier_benchmark, YCSB, fio, iperf3, and files of HdrHistogram.
 //!
 //! An importer knows its program by a line that only that prints, takes figures and leaves prose. It converts
 //! nothing: a heading carries the unit that the program printed.
 
 mod fio;
 mod histogram;
+mod interval_log;
+mod json;
+mod memtier;
 mod mpi;
+mod nccl;
 mod netpipe;
 mod perftest;
 mod redis;
 mod wrk;
+mod ycsb;
 
 use super::text::TextTable;
 
 /// Programs whose output is read, for people.
-pub const PROGRAMS: &str =
-    "perftest, OSU's and Intel's MPI benchmarks, NetPIPE, wrk, wrk2, redis-benchmark, fio and HdrHistogram";
+pub const PROGRAMS: &str = "perftest, OSU's and Intel's MPI benchmarks, NCCL's tests, NetPIPE, wrk, wrk2, redis-benchmark, memtier, YCSB, fio, \
+     iperf3 and HdrHistogram";
 
 /// The table in a program's output; `None` when it is of no program that is known.
 pub fn read(text: &str) -> Option<TextTable> {
-    let importers: [fn(&str) -> Option<TextTable>; 8] = [
+    let importers: [fn(&str) -> Option<TextTable>; 14] = [
+        json::fio,
+        json::iperf,
+        interval_log::read,
         perftest::read,
         mpi::osu,
         mpi::intel,
+        nccl::read,
         netpipe::read,
         wrk::read,
         redis::read,
+        memtier::read,
+        ycsb::read,
         fio::read,
         histogram::read,
     ];
@@ -73,9 +84,14 @@ impl Row {
         }
     }
 
+    /// What it has under a heading.
+    fn cell(&self, heading: &str) -> Option<&str> {
+        self.cells.iter().find(|(own, _)| own == heading).map(|(_, cell)| cell.as_str())
+    }
+
     /// Whether it has anything under that heading.
     fn has(&self, heading: &str) -> bool {
-        self.cells.iter().any(|(own, _)| own == heading)
+        self.cell(heading).is_some()
     }
 }
 
