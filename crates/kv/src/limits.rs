@@ -3,7 +3,6 @@
 use core::fmt;
 
 use sha2::{Digest, Sha256};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The longest key, in bytes. The shortest has one.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -44,13 +43,6 @@ impl<'a> Name<'a> {
     #[inline]
     pub fn key(self) -> &'a [u8] {
         self.key
-    }
-
-    /// The XXH3 hash of the key with the table's number as its seed, the same on every machine. It decides
-    /// about the shard that has the object, and about nothing else: anybody can make keys of one hash.
-    #[inline]
-    pub fn hash(self) -> u64 {
-        xxh3_64_with_seed(self.key, self.table.0)
     }
 }
 

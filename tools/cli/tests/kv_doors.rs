@@ -4,9 +4,10 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{farcall, sentence};
 use serde_json::Value;
@@ -106,4 +107,86 @@ fn what_the_doors_cannot_do_is_said() {
     assert!(serve(&["--memcached", "0.0.0.0:0"]).contains("is not a loopback address"));
     assert!(serve(&["--maxmemory", "17M"]).contains("--memory 16M, of which it is a part"));
     assert!(serve(&["--maxmemory-policy", "all"]).contains("noeviction, allkeys-lru"));
+}
+
+/// The processes of a store of three shards, which know each other, and where shard 0 is.
+fn start_three() -> ([Server; 3], String) {
+    let of_three = |shard| ["--shards", "3", "--resp", "127.0.0.1:0", "--shard", shard];
+    let (first, at) = Server::first(&of_three("0"));
+    let more = ["1", "2"].map(|shard| Server::start(&at, &of_three(shard)).expect("it finds shard 0"));
+    let [second, third] = more;
+    let servers = [first, second, third];
+    for server in &servers {
+        wait_until(|| ask(&server.door("resp"), "CLUSTER INFO\r\n", 40).contains("cluster_state:ok"));
+    }
+    (servers, at)
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "it never is");
+    }
+}
+
+/// A file of the clients that `scripts/prepare redis-clients` installs; `None` when it could not.
+fn installed(file: &str) -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from);
+    let path = target.join("redis-clients").join(file);
+    if !path.exists() {
+        println!("unsupported: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn run(program: PathBuf, arguments: &[&str]) {
+    let output = Command::new(&program).args(arguments).output().expect("it is installed");
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.success(), &*out), (true, "done\n"), "{error}");
+}
+
+#[test]
+fn the_cluster_client_of_redis_py_works() {
+    let (servers, at) = start_three();
+    let Some(python) = installed("python/bin/python") else { return };
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/kv/tests/redis/cluster.py");
+    let address = servers[1].door("resp");
+    run(python, &[program, address.rsplit_once(':').expect("a port").1]);
+    let get = farcall(&["kv", "get", "written by redis-py", "--at", &at]);
+    assert_eq!(String::from_utf8_lossy(&get.stdout), "hello", "all doors agree about who has a key");
+}
+
+#[test]
+fn the_cluster_client_of_go_redis_works() {
+    let (servers, _at) = start_three();
+    let Some(client) = installed("go/client") else { return };
+    let ports = servers.each_ref().map(|server| server.door("resp"));
+    run(client, &[&["cluster"], &ports.each_ref().map(String::as_str)[..]].concat());
+}
+
+#[test]
+fn a_server_that_begins_again_is_found_at_its_new_place() {
+    let ([first, _second, third], at) = start_three();
+    // The slot of `foo` is 12182, which the third has.
+    let moved = |place: &str| format!("-MOVED 12182 {place}\r\n");
+    let (asked, before) = (first.door("resp"), third.door("resp"));
+    assert_eq!(ask(&asked, "GET foo\r\n", 13), moved(&before));
+    drop(third);
+    wait_until(|| ask(&asked, "GET foo\r\n", 13) == "-CLUSTERDOWN Hash slot not served\r\n");
+    let again = ["--shards", "3", "--resp", "127.0.0.1:0", "--shard", "2"];
+    let third = Server::start(&at, &again).expect("its place is free again");
+    wait_until(|| ask(&asked, "GET foo\r\n", 13) == moved(&third.door("resp")));
+    assert_eq!(ask(&third.door("resp"), "SET foo 1\r\n", 5), "+OK\r\n");
+}
+
+#[test]
+fn servers_to_which_nobody_can_be_sent_are_refused() {
+    let serve = |more: &[&str]| {
+        sentence(&[&["kv", "serve", "--memory", "16M", "--shards", "2", "--allow", "any"], more].concat(), 2)
+    };
+    assert!(serve(&["--resp", "/tmp/farcall-of-a-test"]).contains("cannot be sent to a path"));
+    assert!(serve(&["--resp", "0.0.0.0:0"]).contains("give --resp-announce HOST:PORT"));
+    assert!(serve(&["--resp", "0.0.0.0:0", "--resp-announce", "host"]).contains("is not HOST:PORT"));
 }

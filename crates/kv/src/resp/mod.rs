@@ -1,11 +1,12 @@
 //! The Redis protocol in front of a shard: RESP2 and RESP3, over TCP and Unix sockets.
 //!
 //! A [`Front`] is a thread with sockets, of which some may be for memcached clients. It takes requests apart,
-//! runs them on the shard of this process, which it shares with the daemon, and sends the replies. Database 0 is the table `default`,
-//! number n the table `dbn`, so that what one client writes through a slot another one reads through a
-//! socket.
+//! runs them on the shard of this process, which it shares with the daemon, and sends the replies. Database 0
+//! is the table `default`, number n the table `dbn`, so that what one client writes through a slot another
+//! one reads through a socket.
 
 mod clients;
+mod cluster;
 mod command;
 mod connection;
 mod front;
@@ -19,9 +20,11 @@ mod session;
 
 use core::time::Duration;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::store::Eviction;
+pub use cluster::{Cluster, ServerPlace};
 pub(crate) use command::Engine;
 pub use command::policy_named;
 pub(crate) use connection::{Connection, UNREAD_BYTES_MAX};
@@ -54,6 +57,8 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Where memcached clients connect. They say no password.
     pub memcached: Vec<Place>,
+    /// The servers of the other shards, if there are any.
+    pub cluster: Option<Arc<Cluster>>,
 }
 
 impl Default for Options {
@@ -66,6 +71,7 @@ impl Default for Options {
             is_for_all: false,
             policy: None,
             memcached: Vec::new(),
+            cluster: None,
         }
     }
 }

@@ -114,6 +114,11 @@ impl<'a> Args<'a> {
         self.ranges.get(number).map(|range| &self.bytes[range.clone()])
     }
 
+    /// Those from one on, as the arguments of another request.
+    pub fn without(self, number: usize) -> Self {
+        Self { ranges: &self.ranges[number.min(self.ranges.len())..], ..self }
+    }
+
     /// All of them from one on.
     pub fn from(&self, number: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let bytes = self.bytes;

@@ -5,6 +5,7 @@
 
 mod code;
 mod fields;
+mod hash_slot;
 mod replication;
 mod request;
 mod response;
@@ -14,6 +15,7 @@ mod tests;
 pub use code::{Code, NotReplicated};
 pub(crate) use fields::Fields;
 pub use fields::Malformed;
+pub use hash_slot::{HASH_SLOTS, hash_slot};
 pub use replication::{Replication, decode_scrubbed, encode_scrubbed};
 pub use request::{
     DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, OnceRequest, PutRequest,
@@ -75,12 +77,18 @@ pub const TURN_OBJECTS_MAX: usize = 128;
 /// object. Less than can be read in a turn: a write also cleans.
 pub const TURN_WRITE_BYTES_MAX: usize = 256 << 10;
 
-/// The shard, of `shards`, that has an object: the low half of its hash as a fraction of all.
+/// The shard, of `shards`, that has an object: the one that has its key's hash slot.
 #[inline]
 pub fn shard_of(name: Name<'_>, shards: u32) -> u32 {
-    // One shard has everything; then nobody needs the hash.
+    // One shard has everything; then nobody needs the slot.
     if shards == 1 {
         return 0;
     }
-    ((u64::from(name.hash() as u32) * u64::from(shards)) >> 32) as u32
+    shard_of_slot(hash_slot(name.key()), shards)
+}
+
+/// The shard, of `shards`, that has a hash slot: each has neighbours, and about as many as the others.
+#[inline]
+pub fn shard_of_slot(slot: u32, shards: u32) -> u32 {
+    slot * shards / HASH_SLOTS
 }

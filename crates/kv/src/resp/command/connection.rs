@@ -51,7 +51,10 @@ pub fn select(call: &mut Call<'_>) -> Done {
 /// The database that an argument names.
 pub fn database(call: &Call<'_>, number: usize) -> Result<usize, Refusal> {
     let database = usize::try_from(call.integer(number)?).ok().filter(|&number| number < DATABASES);
-    database.ok_or(Refusal::of("ERR DB index is out of range"))
+    match database.ok_or(Refusal::of("ERR DB index is out of range"))? {
+        1.. if call.engine.cluster.is_some() => Err(Refusal::of("ERR a cluster has database 0 only")),
+        database => Ok(database),
+    }
 }
 
 pub fn reset(call: &mut Call<'_>) -> Done {

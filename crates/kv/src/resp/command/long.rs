@@ -4,6 +4,7 @@ use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
 use crate::resp::glob;
 use crate::resp::reply::{Protocol, Reply};
 use crate::store::{Collection, PageLimits, ScanFrom, ScanNext, Store};
+use crate::wire::hash_slot;
 use crate::{Name, TableId};
 
 /// Entries, or elements, that a step looks at.
@@ -14,6 +15,8 @@ const STEP_LOOKS: usize = 512;
 pub enum Long {
     /// All keys of a table that match a pattern.
     Keys(Keys),
+    /// How many keys of a table are in a hash slot.
+    SlotKeys(SlotKeys),
     /// Elements of a collection.
     Elements(Elements),
 }
@@ -23,6 +26,7 @@ impl Long {
     pub fn start(&self) -> usize {
         match self {
             Self::Keys(keys) => keys.start,
+            Self::SlotKeys(keys) => keys.start,
             Self::Elements(elements) => elements.start,
         }
     }
@@ -31,6 +35,7 @@ impl Long {
     pub fn step(&mut self, store: &Store, reply: &mut Reply) -> Result<bool, Refusal> {
         let has_more = match self {
             Self::Keys(keys) => keys.step(store, reply)?,
+            Self::SlotKeys(keys) => keys.step(store, reply)?,
             Self::Elements(elements) => elements.step(store, reply)?,
         };
         if reply.len() - self.start() > REPLY_BYTES_MAX {
@@ -70,6 +75,37 @@ impl Keys {
             return Ok(true);
         }
         reply.insert_array(self.start, self.found);
+        Ok(false)
+    }
+}
+
+/// Counts the keys of a hash slot.
+#[derive(Debug)]
+pub struct SlotKeys {
+    table: TableId,
+    slot: u32,
+    from: u64,
+    /// Where the reply begins.
+    start: usize,
+    found: usize,
+}
+
+impl SlotKeys {
+    /// Those of a table; the reply begins at `start`.
+    pub fn new(table: TableId, slot: u32, start: usize) -> Self {
+        Self { table, slot, from: 0, start, found: 0 }
+    }
+
+    fn step(&mut self, store: &Store, reply: &mut Reply) -> Result<bool, Refusal> {
+        let limits = PageLimits { bytes: usize::MAX, looks: STEP_LOOKS };
+        let next = store.scan(self.table, ScanFrom::Hash(self.from), limits, |object| {
+            self.found += usize::from(hash_slot(object.key()) == self.slot);
+        })?;
+        if let ScanNext::Hash(hash) = next {
+            self.from = hash;
+            return Ok(true);
+        }
+        reply.count(self.found);
         Ok(false)
     }
 }

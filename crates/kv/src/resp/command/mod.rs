@@ -4,6 +4,7 @@ mod allowed;
 mod blocking;
 mod call;
 mod client;
+mod cluster;
 mod combining;
 mod connection;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod transaction;
 mod waiting;
 mod walks;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use farcall_driver::CounterFile;
@@ -46,7 +48,7 @@ use super::listener::Listener;
 use super::parse::Args;
 use super::reply::Reply;
 use super::session::{Replies, Session};
-use super::{DATABASES, Options};
+use super::{Cluster, DATABASES, Options};
 use crate::durable::{Level, LogOutcome};
 use crate::memcached::Memcached;
 use crate::store::Eviction;
@@ -99,6 +101,7 @@ pub struct Engine {
     /// What clients may do; `None` without a policy.
     guard: Option<TableGuard>,
     password: Option<String>,
+    cluster: Option<Arc<Cluster>>,
     port: u16,
     clients_max: usize,
     started: Instant,
@@ -149,6 +152,7 @@ impl Engine {
             tables,
             guard,
             password: options.password.clone(),
+            cluster: options.cluster.clone(),
             port: port.unwrap_or(0),
             clients_max: options.clients_max,
             started: Instant::now(),
@@ -348,6 +352,9 @@ impl Engine {
             return Err(Refusal::NO_AUTH);
         }
         pubsub::check(session, command.name)?;
+        if let Some(cluster) = &self.cluster {
+            cluster::check(cluster, command, args)?;
+        }
         Ok(command)
     }
 }

@@ -7,11 +7,12 @@ use super::connection::REDIS_VERSION;
 use super::table::{COMMANDS, Command};
 use crate::decimal;
 use crate::resp::parse::BULK_BYTES_MAX;
+use crate::resp::reply::Reply;
 use crate::resp::{DATABASES, glob};
 use crate::store::Eviction;
 
 /// The subcommands of `COMMAND`.
-pub const COMMAND_SUBCOMMANDS: &[&str] = &["count", "docs", "info", "list"];
+pub const COMMAND_SUBCOMMANDS: &[&str] = &["count", "docs", "getkeys", "info", "list"];
 
 /// The subcommands of `CONFIG`.
 pub const CONFIG_SUBCOMMANDS: &[&str] = &["get", "resetstat", "set"];
@@ -31,6 +32,17 @@ pub fn command(call: &mut Call<'_>) -> Done {
         ("info", count) => {
             call.reply.array(if count == 2 { COMMANDS.len() } else { count - 2 });
             named(call).into_iter().for_each(|command| info_of(call, command));
+        }
+        ("getkeys", 3..) => {
+            let command = call.engine.lookup.find(call.args.at(2));
+            let command = command.ok_or(Refusal::of("ERR Invalid command specified"))?;
+            let asked = call.args.without(2);
+            let keys: Vec<_> = command.keys_of(asked).collect();
+            if keys.is_empty() {
+                return Err(Refusal::of("ERR The command has no key arguments"));
+            }
+            call.reply.array(keys.len());
+            keys.into_iter().for_each(|key| call.reply.bulk(key));
         }
         ("docs", _) => {
             let named: Vec<_> = named(call).into_iter().flatten().collect();
@@ -59,17 +71,26 @@ fn info_of(call: &mut Call<'_>, command: Option<&Command>) {
     let flags = command.flags();
     reply.set(flags.clone().count());
     flags.for_each(|flag| reply.simple(flag));
+    keys_and_group_of(reply, command);
+    reply.array(command.subcommands.len());
+    for name in command.subcommands {
+        reply.array(10);
+        reply.bulk(format!("{}|{name}", command.name).as_bytes());
+        reply.integer(command.arity.min(-2).into());
+        reply.set(0);
+        keys_and_group_of(reply, command);
+        reply.array(0);
+    }
+}
+
+/// Where a command, and each that it consists of, has its keys; its category; no tips and specifications.
+fn keys_and_group_of(reply: &mut Reply, command: &Command) {
     let (first, last, step) = command.keys;
     [first, last, step].into_iter().for_each(|number| reply.integer(number.into()));
     reply.set(1);
     reply.simple(&format!("@{}", command.group));
     reply.array(0);
     reply.array(0);
-    reply.array(command.subcommands.len());
-    for name in command.subcommands {
-        reply.array(1);
-        reply.bulk(format!("{}|{name}", command.name).as_bytes());
-    }
 }
 
 fn docs_of(call: &mut Call<'_>, command: &Command) {
@@ -211,13 +232,14 @@ pub fn info(call: &mut Call<'_>) -> Done {
 type Lines = Vec<(String, String)>;
 type Section = (&'static str, fn(&mut Call<'_>) -> Lines);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
     ("Replication", replication),
+    ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
@@ -230,7 +252,7 @@ fn server(call: &mut Call<'_>) -> Lines {
     lines([
         ("redis_version", REDIS_VERSION.to_owned()),
         ("farcall_version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("redis_mode", "standalone".to_owned()),
+        ("redis_mode", if call.engine.cluster.is_some() { "cluster" } else { "standalone" }.to_owned()),
         ("os", std::env::consts::OS.to_owned()),
         ("arch_bits", usize::BITS.to_string()),
         ("multiplexing_api", "epoll".to_owned()),
@@ -279,6 +301,10 @@ fn stats(call: &mut Call<'_>) -> Lines {
 
 fn replication(call: &mut Call<'_>) -> Lines {
     super::persistence::replication(call.shard)
+}
+
+fn cluster(call: &mut Call<'_>) -> Lines {
+    lines([("cluster_enabled", u8::from(call.engine.cluster.is_some()).to_string())])
 }
 
 fn keyspace(call: &mut Call<'_>) -> Lines {

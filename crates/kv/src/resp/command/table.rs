@@ -4,9 +4,10 @@ use hashbrown::HashTable;
 
 use super::call::{Call, Done};
 use super::{
-    blocking, client, combining, connection, expiry, hashes, keys, lists, numbers, persistence, pubsub,
-    scripts, server, sets, sorted, strings, transaction,
+    blocking, client, cluster, combining, connection, expiry, hashes, keys, lists, numbers, persistence,
+    pubsub, scripts, server, sets, sorted, strings, transaction,
 };
+use crate::decimal;
 use crate::resp::parse::Args;
 
 /// A command.
@@ -24,6 +25,8 @@ pub struct Command {
     pub effect: Effect,
     /// Which arguments are keys: the first, the last, counted from the end when negative, and every how many.
     pub keys: (i32, i32, i32),
+    /// The argument that says how many keys follow it, beside those, if one does.
+    pub counted: Option<usize>,
     /// Whether clients may use it that have not said the password.
     pub is_for_strangers: bool,
     /// Whether it runs at once, also within a transaction.
@@ -55,12 +58,18 @@ impl Command {
         arguments == arity || arity < 0 && arguments >= -arity
     }
 
-    /// The arguments that are keys, as far as its row says.
+    /// The arguments that are keys.
     pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+        let counted = self.counted.and_then(|at| Some((at + 1, decimal::parse(args.get(at)?)?)));
+        let counted = counted.map_or(0..0, |(first, count)| {
+            let left = args.len().saturating_sub(first);
+            first..first + usize::try_from(count).unwrap_or(0).min(left)
+        });
         let (first, last, step) = self.keys;
         let last = if last < 0 { args.len() as i64 + i64::from(last) } else { i64::from(last) };
         let keys = if first > 0 { first as usize..(last + 1) as usize } else { 0..0 };
-        keys.step_by(step.max(1) as usize).filter_map(move |number| args.get(number))
+        let keys = keys.step_by(step.max(1) as usize).chain(counted);
+        keys.filter_map(move |number| args.get(number))
     }
 
     /// Its flags, in Redis's words.
@@ -71,7 +80,8 @@ impl Command {
             Effect::Writes => &["write"],
             Effect::Grows => &["write", "denyoom"],
         };
-        effect.iter().copied().chain(self.is_for_strangers.then_some("no_auth"))
+        let counted = self.counted.map(|_| "movablekeys");
+        effect.iter().copied().chain(self.is_for_strangers.then_some("no_auth")).chain(counted)
     }
 
     const fn new(
@@ -84,7 +94,24 @@ impl Command {
     ) -> Self {
         let subcommands = &[] as &[_];
         let (is_for_strangers, is_at_once) = (false, false);
-        Self { name, arity, group, summary, effect, keys, is_for_strangers, is_at_once, subcommands, run }
+        let counted = None;
+        Self {
+            name,
+            arity,
+            group,
+            summary,
+            effect,
+            keys,
+            counted,
+            is_for_strangers,
+            is_at_once,
+            subcommands,
+            run,
+        }
+    }
+
+    const fn counts_keys_at(self, argument: usize) -> Self {
+        Self { counted: Some(argument), ..self }
     }
 
     const fn open(self) -> Self {
@@ -131,6 +158,7 @@ const TRANSACTIONS: (&str, Effect) = ("transactions", Effect::None);
 const PUBSUB: (&str, Effect) = ("pubsub", Effect::None);
 const CONNECTION: (&str, Effect) = ("connection", Effect::None);
 const SERVER: (&str, Effect) = ("server", Effect::None);
+const CLUSTER: (&str, Effect) = ("cluster", Effect::None);
 
 /// All commands.
 pub static COMMANDS: &[Command] = &[
@@ -231,7 +259,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         blocking::blmpop,
         "Takes elements from the first list that has some, and waits for them",
-    ),
+    )
+    .counts_keys_at(2),
     Command::new(
         "blpop",
         -3,
@@ -267,7 +296,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         blocking::lmpop,
         "Takes elements from the first list that has some",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new("lpop", -2, LIST_WRITES, ONE, lists::lpop, "Takes the first elements of a list"),
     Command::new("lpos", -3, LIST_READS, ONE, lists::lpos, "Finds an element"),
     Command::new("lpush", -3, LIST_GROWS, ONE, lists::lpush, "Puts elements in front of a list"),
@@ -321,7 +351,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         sets::sintercard,
         "Counts the members that all sets have",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new(
         "sinterstore",
         -3,
@@ -348,7 +379,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         blocking::bzmpop,
         "Takes members from the first sorted set that has some, and waits for them",
-    ),
+    )
+    .counts_keys_at(2),
     Command::new(
         "bzpopmax",
         -3,
@@ -375,7 +407,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         combining::zdiff,
         "Gives the members of a sorted set that others do not have",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new(
         "zdiffstore",
         -4,
@@ -383,7 +416,8 @@ pub static COMMANDS: &[Command] = &[
         ONE,
         combining::zdiffstore,
         "Stores the members of a sorted set that others do not have",
-    ),
+    )
+    .counts_keys_at(2),
     Command::new("zincrby", 4, SORTED_GROWS, ONE, sorted::zincrby, "Adds to the score of a member"),
     Command::new(
         "zinter",
@@ -392,7 +426,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         combining::zinter,
         "Gives the members that all sorted sets have",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new(
         "zinterstore",
         -4,
@@ -400,7 +435,8 @@ pub static COMMANDS: &[Command] = &[
         ONE,
         combining::zinterstore,
         "Stores the members that all sorted sets have",
-    ),
+    )
+    .counts_keys_at(2),
     Command::new(
         "zlexcount",
         4,
@@ -416,7 +452,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         blocking::zmpop,
         "Takes members from the first sorted set that has some",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new("zmscore", -3, SORTED_READS, ONE, sorted::zmscore, "Gives the scores of members"),
     Command::new(
         "zpopmax",
@@ -527,7 +564,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         combining::zunion,
         "Gives the members that any sorted set has",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new(
         "zunionstore",
         -4,
@@ -535,7 +573,8 @@ pub static COMMANDS: &[Command] = &[
         ONE,
         combining::zunionstore,
         "Stores the members that any sorted set has",
-    ),
+    )
+    .counts_keys_at(2),
     // Keys.
     Command::new("copy", -3, KEYS_GROWS, (1, 2, 1), keys::copy, "Copies an object to another key"),
     Command::new("dbsize", 1, KEYS_READS, NO_KEYS, keys::dbsize, "Counts the keys of the database"),
@@ -601,8 +640,10 @@ pub static COMMANDS: &[Command] = &[
     Command::new("type", 2, KEYS_READS, ONE, keys::kind, "Gives the type of an object"),
     Command::new("unlink", -2, KEYS_WRITES, ALL, keys::del, "Deletes keys"),
     // Scripts.
-    Command::new("eval", -3, SCRIPTING, NO_KEYS, scripts::eval, "Runs a script that is known"),
-    Command::new("evalsha", -3, SCRIPTING, NO_KEYS, scripts::evalsha, "Runs a script by its digest"),
+    Command::new("eval", -3, SCRIPTING, NO_KEYS, scripts::eval, "Runs a script that is known")
+        .counts_keys_at(2),
+    Command::new("evalsha", -3, SCRIPTING, NO_KEYS, scripts::evalsha, "Runs a script by its digest")
+        .counts_keys_at(2),
     Command::new("script", -2, SCRIPTING, NO_KEYS, scripts::script, "Tells which scripts are known")
         .of(scripts::SCRIPT_SUBCOMMANDS),
     // Transactions.
@@ -695,6 +736,18 @@ pub static COMMANDS: &[Command] = &[
         "Waits until disks have what the client wrote",
     ),
     // The server.
+    Command::new("asking", 1, CLUSTER, NO_KEYS, cluster::accept, "Does nothing: no hash slot is on its way"),
+    Command::new(
+        "cluster",
+        -2,
+        CLUSTER,
+        NO_KEYS,
+        cluster::cluster,
+        "Tells which server has which hash slots",
+    )
+    .of(cluster::SUBCOMMANDS),
+    Command::new("readonly", 1, CLUSTER, NO_KEYS, cluster::accept, "Does nothing: there are no replicas"),
+    Command::new("readwrite", 1, CLUSTER, NO_KEYS, cluster::accept, "Does nothing: there are no replicas"),
     Command::new("command", -1, SERVER, NO_KEYS, server::command, "Tells about commands")
         .of(server::COMMAND_SUBCOMMANDS),
     Command::new("config", -2, SERVER, NO_KEYS, server::config, "Tells how the server is configured")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,7 +56,54 @@ func work(protocol int) {
 	}
 }
 
+// What programs do with the cluster client of three servers.
+func workInCluster(addresses []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
+	defer client.Close()
+	for number := 0; number < 300; number++ {
+		key := fmt.Sprint("key:", number)
+		check("set", client.Set(ctx, key, number, 0).Val(), "OK", nil)
+		value, err := client.Get(ctx, key).Int()
+		check("get", value, number, err)
+	}
+	commands, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for number := 0; number < 300; number++ {
+			pipe.Incr(ctx, fmt.Sprint("key:", number))
+		}
+		return nil
+	})
+	check("pipeline", len(commands), 300, err)
+	for number, command := range commands {
+		check("incr", command.(*redis.IntCmd).Val(), int64(number+1), command.Err())
+	}
+	var masters int32
+	err = client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		atomic.AddInt32(&masters, 1)
+		return master.Ping(ctx).Err()
+	})
+	check("masters", masters, int32(3), err)
+	size, err := client.DBSize(ctx).Result()
+	check("dbsize", size, int64(300), err)
+	_, err = client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Set(ctx, "{tag}a", 1, 0)
+		pipe.Set(ctx, "{tag}b", 2, 0)
+		return nil
+	})
+	values, _ := client.MGet(ctx, "{tag}a", "{tag}b").Result()
+	check("transaction", values, []any{"1", "2"}, err)
+	client.ZAdd(ctx, "{z}a", redis.Z{Score: 1, Member: "x"})
+	stored, err := client.ZUnionStore(ctx, "{z}c", &redis.ZStore{Keys: []string{"{z}a", "{z}b"}}).Result()
+	check("zunionstore", stored, int64(1), err)
+}
+
 func main() {
+	if len(os.Args) > 2 {
+		workInCluster(os.Args[2:])
+		fmt.Println("done")
+		return
+	}
 	work(2)
 	work(3)
 	fmt.Println("done")

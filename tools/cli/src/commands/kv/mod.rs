@@ -4,6 +4,7 @@ mod access;
 mod backup;
 mod check;
 mod client;
+mod cluster;
 mod data;
 mod health;
 mod many;

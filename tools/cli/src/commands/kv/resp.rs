@@ -8,9 +8,9 @@ use std::thread;
 
 use farcall::parameters::Settings;
 use farcall_kv::SharedShard;
-use farcall_kv::resp::{Front, ListenError, Options, Place};
+use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place};
 
-use super::access;
+use super::{access, cluster};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
 
@@ -30,8 +30,14 @@ pub fn is_asked(serve: &KvServe) -> bool {
 }
 
 /// Serves such clients of a shard on a thread of their own.
-pub fn start(serve: &KvServe, settings: &Settings, shared: &Arc<SharedShard>) -> Result<Doors, Failure> {
-    let front = Front::bind(&serve.resp, options(serve, settings)?, Arc::clone(shared));
+pub fn start(
+    serve: &KvServe,
+    settings: &Settings,
+    shared: &Arc<SharedShard>,
+    cluster: Option<&Arc<Cluster>>,
+) -> Result<Doors, Failure> {
+    let options = Options { cluster: cluster.map(Arc::clone), ..options(serve, settings)? };
+    let front = Front::bind(&serve.resp, options, Arc::clone(shared));
     let front = front.map_err(|error| cannot_listen(&error))?;
     let doors = Doors { resp: front.addresses(), memcached: front.memcached_addresses() };
     let thread = thread::Builder::new().name("farcall-resp".to_owned());
@@ -46,16 +52,17 @@ pub fn start(serve: &KvServe, settings: &Settings, shared: &Arc<SharedShard>) ->
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
-/// and stores of several shards, because a front has the objects of one.
+/// stores of several shards for memcached clients, which cannot be told who has a key, and durable tables for
+/// those, whose writes are answered at once.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
-    let asked = [("--resp", &serve.resp), ("--memcached", &serve.memcached)];
-    for (option, places) in asked {
-        if !places.is_empty() && serve.shards > 1 {
-            return Err(Failure::Usage(format!(
-                "{option} serves the objects of one shard, and --shards {} spreads them; give --shards 1",
-                serve.shards
-            )));
-        }
+    if !serve.memcached.is_empty() && serve.shards > 1 {
+        return Err(Failure::Usage(format!(
+            "--memcached serves the objects of one shard, and --shards {} spreads them; give --shards 1",
+            serve.shards
+        )));
+    }
+    cluster::check(serve)?;
+    for (option, places) in [("--resp", &serve.resp), ("--memcached", &serve.memcached)] {
         for place in places {
             if let Place::Tcp(address) = place {
                 access::check_address(option, address, serve.allow)?;

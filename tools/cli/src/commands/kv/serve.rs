@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::health::Health;
 use super::place::{join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access, data, primary, resp};
+use super::{RANKS, SCHEMA, access, cluster, data, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -93,6 +93,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     let bootstrap = join_as_shard(place, serve.shard as u32)?;
     agree(serve, &bootstrap)?;
     let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
+    let directory = Arc::clone(&bootstrap.directory);
     let node = Node::new(bootstrap, settings);
     let transport = match (serve.shard, transport) {
         (0, Some(transport)) => transport,
@@ -111,7 +112,11 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         Daemon::new(&endpoint, shard, of, slots)
     } else {
         shared = Arc::new(SharedShard::new(shard).map_err(Failure::run)?);
-        doors = resp::start(serve, node.settings(), &shared)?;
+        let cluster = cluster::of(serve);
+        doors = resp::start(serve, node.settings(), &shared, cluster.as_ref())?;
+        if let Some(cluster) = cluster {
+            cluster::meet(serve, cluster, &doors.resp, directory)?;
+        }
         Daemon::sharing(&endpoint, &shared, of, slots)
     };
     if let Some(path) = node.settings().security.policy_file {

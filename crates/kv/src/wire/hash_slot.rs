@@ -1,0 +1,106 @@
+//! Which of 16,384 hash slots a key belongs to, as Redis Cluster says it: clients of Redis find the server of
+//! a key by that, so shards are made of slots.
+
+/// How many there are.
+pub const HASH_SLOTS: u32 = 1 << 14;
+
+/// The hash slot of a key: the CRC-16 (XMODEM) of it modulo 2¹⁴, or of what is between its first `{` and
+/// the next `}` if that is something.
+#[inline]
+pub fn hash_slot(key: &[u8]) -> u32 {
+    let hashed = if key.contains(&b'{') { tag_of(key) } else { key };
+    u32::from(crc16(hashed)) % HASH_SLOTS
+}
+
+#[cold]
+fn tag_of(key: &[u8]) -> &[u8] {
+    let behind = key.iter().position(|&byte| byte == b'{').map_or(&[][..], |open| &key[open + 1..]);
+    match behind.iter().position(|&byte| byte == b'}') {
+        Some(bytes @ 1..) => &behind[..bytes],
+        _ => key,
+    }
+}
+
+/// The CRC-16 with the polynomial x¹⁶ + x¹² + x⁵ + 1, eight bytes at a time.
+#[inline]
+fn crc16(bytes: &[u8]) -> u16 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut crc = 0;
+    for word in words {
+        let [high, low] = u16::to_be_bytes(crc);
+        let at = |number: usize, byte: u8| TABLES[7 - number][usize::from(byte)];
+        let first = at(0, word[0] ^ high) ^ at(1, word[1] ^ low);
+        crc = (2..8).fold(first, |crc, number| crc ^ at(number, word[number]));
+    }
+    rest.iter().fold(crc, |crc, byte| crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+/// The CRC of a byte with so many zero bytes behind it as the table's number says.
+static TABLES: [[u16; 256]; 8] = tables();
+
+const fn tables() -> [[u16; 256]; 8] {
+    const POLYNOMIAL: u16 = 0x1021;
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc << 1 ^ if crc & 0x8000 != 0 { POLYNOMIAL } else { 0 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut number = 1;
+    while number < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before: u16 = tables[number - 1][byte];
+            tables[number][byte] = before << 8 ^ tables[0][(before >> 8) as usize];
+            byte += 1;
+        }
+        number += 1;
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One bit after the other.
+    fn slow(bytes: &[u8]) -> u16 {
+        let mut crc = 0_u16;
+        for byte in bytes {
+            crc ^= u16::from(*byte) << 8;
+            for _ in 0..8 {
+                crc = crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            }
+        }
+        crc
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_xmodem() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        let bytes: Vec<_> = (0..100_u32).map(|number| (number * 151 % 253) as u8).collect();
+        for length in 0..bytes.len() {
+            assert_eq!(crc16(&bytes[..length]), slow(&bytes[..length]), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn keys_have_the_slots_that_redis_gives_them() {
+        for (key, slot) in [(&b"foo"[..], 12_182), (b"somekey", 11_058), (b"foo{hash_tag}", 2515), (b"", 0)] {
+            assert_eq!(hash_slot(key), slot, "{}", key.escape_ascii());
+        }
+        let same = |key: &[u8], other: &[u8]| assert_eq!(hash_slot(key), u32::from(slow(other)) % HASH_SLOTS);
+        same(b"{user1000}.following", b"user1000");
+        same(b"foo{}{bar}", b"foo{}{bar}");
+        same(b"foo{{bar}}zap", b"{bar");
+        same(b"foo{bar}{zap}", b"bar");
+        same(b"foo{bar", b"foo{bar");
+        same(b"a}b{c}", b"c");
+    }
+}
