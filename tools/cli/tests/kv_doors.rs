@@ -83,7 +83,7 @@ fn memcached_clients_and_the_shell_have_the_same_objects() {
     let get = farcall(&["kv", "get", "greeting", "--at", &at]);
     assert_eq!(String::from_utf8_lossy(&get.stdout), "hello");
     assert!(farcall(&["kv", "put", "greeting", "again", "--at", &at]).status.success());
-    assert_eq!(ask(&address, "get greeting\r\n", 33), "VALUE greeting 0 5\r\nagain\r\nEND\r\n");
+    assert_eq!(ask(&address, "get greeting\r\n", 32), "VALUE greeting 0 5\r\nagain\r\nEND\r\n");
     assert_eq!(ask(&server.door("resp"), "GET greeting\r\n", 11), "$5\r\nagain\r\n");
 }
 
