@@ -355,8 +355,11 @@ impl Durable {
             NotAdmitted::Failed => Code::DiskFailed,
         })?;
         // Half of the log may live: the cleaner then frees more than it appends.
+        // More than that may live when the disk turns out to be smaller than it was to be: what adds nothing
+        // makes it less.
         let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
-        if self.live_bytes + new_bytes as u64 > most { Err(Code::LogFull) } else { Ok(()) }
+        let is_full = new_bytes > 0 && self.live_bytes + new_bytes as u64 > most;
+        if is_full { Err(Code::LogFull) } else { Ok(()) }
     }
 
     /// Whether this process may say what durable tables have: always, unless the log is mirrored and another

@@ -38,8 +38,11 @@ pub enum WriteError {
         super::log::SAME_HASH_MAX
     )]
     SameHash,
-    /// Delete something, free some space, or give the log more of it. Nothing was changed.
-    #[error("the log of durable tables is full: delete something, or give it more room on its disk")]
+    /// Delete something, or give the log more space and start the shard again. Nothing was changed.
+    #[error(
+        "the log of durable tables is full: delete something, or give it more room on its disk and start the \
+         shard again"
+    )]
     LogFull,
     /// Start the shard again, with another disk if need be. The write may have happened: look what is there
     /// then.
