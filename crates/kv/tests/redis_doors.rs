@@ -3,7 +3,7 @@
 mod common;
 mod redis;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{LONG, endpoint, settings};
@@ -65,6 +65,39 @@ fn both_doors_count_exactly_and_neither_starves() {
         assert_eq!(redis.ask("PEXPIRE number 1"), ":1");
         wait_until(|| slots.get(number).expect("it answers").is_none());
         assert_eq!(redis.ask("EXISTS number"), ":0");
+    });
+}
+
+#[test]
+fn a_daemon_that_sleeps_keeps_no_client_waiting() {
+    /// Turns after which it sleeps in each.
+    const UNTIL_IT_SLEEPS: u64 = 270;
+    const SLEEPS: u64 = 10;
+    let served = Served::start();
+    let name_of_slots = format!("farcall-test-sleeps-{}", std::process::id());
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
+    let address = HostPort::from(rendezvous.address());
+    let (stop, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let _stop = StopWhenDropped(&stop);
+        scope.spawn(|| {
+            let endpoint = endpoint(&address, 0, 1, TransportKind::RING_SHM, &settings(&[]));
+            let slots = SlotServer::bind(&name_of_slots, LAYOUT, 2).expect("a free name");
+            let mut daemon = Daemon::sharing(&endpoint, &served.shared, (0, 1), slots);
+            while !stop.load(Ordering::Relaxed) {
+                daemon.turn_idle();
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let mut client = served.client();
+        wait_until(|| turns.load(Ordering::Relaxed) > UNTIL_IT_SLEEPS);
+        let end = turns.load(Ordering::Relaxed) + SLEEPS;
+        let mut answered = 0;
+        while turns.load(Ordering::Relaxed) < end {
+            assert_eq!(client.ask("PING"), "+PONG");
+            answered += 1;
+        }
+        assert!(answered > 10 * SLEEPS, "{answered} answers in {SLEEPS} sleeps: they waited for the daemon");
     });
 }
 
