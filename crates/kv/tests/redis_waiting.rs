@@ -69,6 +69,16 @@ fn whatever_makes_a_key_ends_the_wait_for_it() {
         (vec!["ZADD key 1 m 2 n"], "BZPOPMAX key 0", "*3|$3|key|$1|n|$1|2"),
         (vec!["ZADD key 1 m 2 n"], "BZMPOP 0 1 key MIN", "*2|$3|key|*1|*2|$1|m|$1|1"),
         (vec!["SELECT 3", "RPUSH key x", "MOVE key 0", "SELECT 0"], "BLPOP key 0", "*2|$3|key|$1|x"),
+        // What has become another kind keeps nobody from the other keys.
+        (vec!["SET first x", "RPUSH key y"], "BLPOP first key 0", "*2|$3|key|$1|y"),
+        (vec!["RPUSH first x", "ZADD key 1 m"], "BZPOPMIN first key 0", "*3|$3|key|$1|m|$1|1"),
+        // The key that had something first, not the one that is named first.
+        (vec!["MULTI", "RPUSH key x", "RPUSH first y", "EXEC"], "BLPOP first key 0", "*2|$3|key|$1|x"),
+        (
+            vec!["SET other x", "RPUSH key a"],
+            "BLMOVE key other LEFT LEFT 0",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
     ] {
         assert_eq!(client.ask("FLUSHALL"), "+OK");
         let mut waits = waiting(&served, wait, 1);

@@ -7,7 +7,7 @@ use super::lists::{self, End};
 use super::sets::number_of_keys;
 use super::sorted;
 use super::waiting::{Nothing, check_timeout, wait};
-use crate::store::{List, Sorted};
+use crate::store::{Kept, List, Sorted};
 
 pub fn blpop(call: &mut Call<'_>) -> Done {
     pop_or_wait(call, End::Left)
@@ -17,20 +17,19 @@ pub fn brpop(call: &mut Call<'_>) -> Done {
     pop_or_wait(call, End::Right)
 }
 
-/// The first of some keys that is a list.
-fn first_list(call: &Call<'_>, keys: Range<usize>) -> Result<Option<usize>, Refusal> {
-    for number in keys {
-        if call.shard.store().collection::<List>(call.name(number)?)?.is_some() {
-            return Ok(Some(number));
-        }
+/// The first of some keys that is a collection of a kind. Of those of a client that waits only the key counts
+/// which may have something now: it may be of another kind, and others may be.
+fn first_kept<C: Kept>(call: &Call<'_>, mut keys: Range<usize>) -> Result<Option<usize>, Refusal> {
+    let store = call.shard.store();
+    if let Some(served) = call.engine.waiting.served() {
+        let is_kept = |number: &usize| {
+            let name = call.name(*number).ok().filter(|name| name.key() == served);
+            name.is_some_and(|name| matches!(store.collection::<C>(name), Ok(Some(_))))
+        };
+        return Ok(keys.find(is_kept));
     }
-    Ok(None)
-}
-
-/// The first of some keys that is a sorted set.
-fn first_sorted(call: &Call<'_>, keys: Range<usize>) -> Result<Option<usize>, Refusal> {
     for number in keys {
-        if call.shard.store().collection::<Sorted>(call.name(number)?)?.is_some() {
+        if store.collection::<C>(call.name(number)?)?.is_some() {
             return Ok(Some(number));
         }
     }
@@ -40,7 +39,7 @@ fn first_sorted(call: &Call<'_>, keys: Range<usize>) -> Result<Option<usize>, Re
 fn pop_or_wait(call: &mut Call<'_>, end: End) -> Done {
     let timeout_at = call.args.len() - 1;
     check_timeout(call, timeout_at)?;
-    let Some(number) = first_list(call, 1..timeout_at)? else {
+    let Some(number) = first_kept::<List>(call, 1..timeout_at)? else {
         return wait(call, 1..timeout_at, timeout_at, Nothing::Array);
     };
     let name = call.name(number)?;
@@ -54,7 +53,7 @@ fn pop_or_wait(call: &mut Call<'_>, end: End) -> Done {
 pub fn blmove(call: &mut Call<'_>) -> Done {
     check_timeout(call, 5)?;
     let ends = (End::of(call, 3)?, End::of(call, 4)?);
-    if lists::move_one(call, ends)? {
+    if first_kept::<List>(call, 1..2)?.is_some() && lists::move_one(call, ends)? {
         return Ok(());
     }
     wait(call, 1..2, 5, Nothing::String)
@@ -62,7 +61,7 @@ pub fn blmove(call: &mut Call<'_>) -> Done {
 
 pub fn brpoplpush(call: &mut Call<'_>) -> Done {
     check_timeout(call, 3)?;
-    if lists::move_one(call, (End::Right, End::Left))? {
+    if first_kept::<List>(call, 1..2)?.is_some() && lists::move_one(call, (End::Right, End::Left))? {
         return Ok(());
     }
     wait(call, 1..2, 3, Nothing::String)
@@ -74,8 +73,8 @@ fn several(call: &Call<'_>, count_at: usize) -> Result<(Range<usize>, usize, usi
     let count = match call.args.len().checked_sub(end + 1) {
         Some(0) => 1,
         Some(2) if call.is(end + 1, "count") => {
-            let count = usize::try_from(call.integer(end + 2)?).ok().filter(|count| *count > 0);
-            count.ok_or(Refusal::of("ERR count should be greater than 0"))?
+            let count = call.integer(end + 2).ok().and_then(|count| usize::try_from(count).ok());
+            count.filter(|count| *count > 0).ok_or(Refusal::of("ERR count should be greater than 0"))?
         }
         _ => return Err(Refusal::SYNTAX),
     };
@@ -102,7 +101,7 @@ pub fn blmpop(call: &mut Call<'_>) -> Done {
 fn take_several(call: &mut Call<'_>, count_at: usize) -> Result<Option<Range<usize>>, Refusal> {
     let (keys, end_at, count) = several(call, count_at)?;
     let end = End::of(call, end_at)?;
-    let Some(number) = first_list(call, keys.clone())? else { return Ok(Some(keys)) };
+    let Some(number) = first_kept::<List>(call, keys.clone())? else { return Ok(Some(keys)) };
     let name = call.name(number)?;
     let taken = lists::take(call, name, end, count)?;
     call.reply.array(2);
@@ -123,7 +122,7 @@ pub fn bzpopmax(call: &mut Call<'_>) -> Done {
 fn pop_member_or_wait(call: &mut Call<'_>, is_highest: bool) -> Done {
     let timeout_at = call.args.len() - 1;
     check_timeout(call, timeout_at)?;
-    let Some(number) = first_sorted(call, 1..timeout_at)? else {
+    let Some(number) = first_kept::<Sorted>(call, 1..timeout_at)? else {
         return wait(call, 1..timeout_at, timeout_at, Nothing::Array);
     };
     let name = call.name(number)?;
@@ -161,7 +160,7 @@ fn take_members(call: &mut Call<'_>, count_at: usize) -> Result<Option<Range<usi
         () if call.is(end_at, "max") => true,
         () => return Err(Refusal::SYNTAX),
     };
-    let Some(number) = first_sorted(call, keys.clone())? else { return Ok(Some(keys)) };
+    let Some(number) = first_kept::<Sorted>(call, keys.clone())? else { return Ok(Some(keys)) };
     let name = call.name(number)?;
     let taken = sorted::take(call, name, (0, count), is_highest)?;
     call.reply.array(2);

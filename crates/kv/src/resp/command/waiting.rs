@@ -50,6 +50,15 @@ impl Blocked {
     }
 }
 
+/// Why a command of a client that waits runs again.
+#[derive(Debug)]
+enum Retry {
+    /// This key may have something.
+    Key(Vec<u8>),
+    /// The log has got on.
+    Log,
+}
+
 /// Who waits for what.
 #[derive(Debug, Default)]
 pub struct Waiting {
@@ -62,14 +71,22 @@ pub struct Waiting {
     for_log: Vec<Handle>,
     /// What the one is told whose command runs again if it waits no longer.
     otherwise: Option<Vec<u8>>,
-    /// A command of a client that waits runs again.
-    is_retried: bool,
+    /// Why a command of a client that waits runs again, while it does.
+    retried: Option<Retry>,
 }
 
 impl Waiting {
     /// How many clients wait.
     pub fn clients(&self) -> usize {
         self.clients
+    }
+
+    /// The key that may have something for a client that waits, while its command runs again.
+    pub fn served(&self) -> Option<&[u8]> {
+        match &self.retried {
+            Some(Retry::Key(key)) => Some(key),
+            Some(Retry::Log) | None => None,
+        }
     }
 
     /// When the next client has waited long enough.
@@ -141,7 +158,7 @@ fn deadline(call: &Call<'_>, number: usize) -> Result<Option<u64>, Refusal> {
 /// Lets the client wait for the keys that some arguments are.
 pub fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_at: usize, nothing: Nothing) -> Done {
     let deadline = deadline(call, timeout_at)?;
-    if call.engine.waiting.is_retried {
+    if call.engine.waiting.retried.is_some() {
         return Ok(());
     }
     if call.engine.is_in_transaction {
@@ -160,7 +177,7 @@ pub fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_at: usize, nothing:
 /// Lets the client wait for the log, until it has waited for some milliseconds, 0 for ever: then it is told
 /// what `otherwise` says.
 pub fn wait_for_log(call: &mut Call<'_>, timeout_ms: u64, otherwise: Vec<u8>) -> Done {
-    if call.engine.waiting.is_retried {
+    if call.engine.waiting.retried.is_some() {
         call.engine.waiting.otherwise = Some(otherwise);
         return Ok(());
     }
@@ -206,7 +223,7 @@ impl Engine {
                 if !self.has_any(&key, shard) {
                     break;
                 }
-                self.serve(client, shard);
+                self.serve(client, Retry::Key(key.clone()), shard);
             }
         }
         self.current = current;
@@ -216,7 +233,7 @@ impl Engine {
     pub fn serve_log_waits(&mut self, shard: &mut Shard) {
         let current = self.current;
         for client in self.waiting.for_log.clone() {
-            self.serve(client, shard);
+            self.serve(client, Retry::Log, shard);
         }
         self.current = current;
     }
@@ -230,7 +247,7 @@ impl Engine {
     }
 
     /// Runs the command again that a client waits with.
-    fn serve(&mut self, client: Handle, shard: &mut Shard) {
+    fn serve(&mut self, client: Handle, why: Retry, shard: &mut Shard) {
         let Some(mut connection) = self.clients.take(client) else { return };
         if connection.is_closing {
             // Nobody would read what was taken for it.
@@ -240,19 +257,17 @@ impl Engine {
             let needed = self.take_needed();
             let mut reply = Reply::new(core::mem::take(&mut connection.output), connection.session.protocol);
             let start = reply.len();
-            self.waiting.is_retried = true;
+            self.waiting.retried = Some(why);
             let (command, args) = (blocked.command, blocked.args());
             let done = self.check_policy(command, args, &connection.session).and_then(|()| {
                 let session = &mut connection.session;
                 let mut call = Call { args, shard, session, reply: &mut reply, engine: self };
                 (command.run)(&mut call)
             });
-            self.waiting.is_retried = false;
+            self.waiting.retried = None;
             self.record(&mut connection.session, shard);
             let waits = match done {
                 Ok(()) => reply.len() == start,
-                // Its key is of another kind by now; it may become one again.
-                Err(refusal) if refusal == Refusal::WRONG_TYPE => true,
                 Err(refusal) => {
                     reply.truncate(start);
                     self.refuse(&refusal, &mut reply);
