@@ -108,8 +108,27 @@ fn resp3_is_spoken_on_demand() {
     assert_eq!(client.ask("GET none"), "_");
     assert_eq!(client.ask("CLIENT GETNAME"), "$2|me");
     assert!(client.ask("CONFIG GET data*").starts_with("%1|$9|databases|$2|16"));
+    assert_eq!(client.ask("MULTI"), "+OK");
     assert_eq!(client.ask("RESET"), "+RESET");
     assert_eq!(client.ask("GET none"), "$-1");
+}
+
+#[test]
+fn a_reply_that_is_not_wanted_has_no_rest() {
+    let served = Served::start();
+    let mut client = served.client();
+    let elements: Vec<_> = (0..2000).map(|number| number.to_string()).collect();
+    let words = [&b"RPUSH"[..], b"list"].into_iter().chain(elements.iter().map(String::as_bytes));
+    client.send(&words.collect::<Vec<_>>());
+    assert_eq!(client.reply(), ":2000");
+    for long in [&[&b"KEYS"[..], b"*"][..], &[b"LRANGE", b"list", b"0", b"-1"]] {
+        client.send(&[b"CLIENT", b"REPLY", b"SKIP"]);
+        client.send(long);
+        assert_eq!(client.ask("PING"), "+PONG");
+        client.send(&[b"CLIENT", b"REPLY", b"OFF"]);
+        client.send(long);
+        assert_eq!(client.ask("CLIENT REPLY ON"), "+OK");
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! What is remembered of a client between its commands.
 
+use std::collections::{HashMap, HashSet};
+
 use farcall::policy::Principal;
 
-use super::command::{Blocked, Long, Transaction, Watched};
+use super::command::{Blocked, Long, Transaction};
 use super::reply::{Protocol, Reply};
+use crate::TableId;
 
 /// Which of its commands a client wants replies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -40,11 +43,11 @@ pub struct Session {
     pub replies: Replies,
     /// What it has queued since `MULTI`.
     pub transaction: Option<Box<Transaction>>,
-    /// The keys that it watches.
-    pub watched: Vec<Watched>,
+    /// The keys that it watches, with the versions that their objects had; 0 for none.
+    pub watched: HashMap<(TableId, Vec<u8>), u64>,
     /// The channels and the patterns that it subscribes to.
-    pub channels: Vec<Vec<u8>>,
-    pub patterns: Vec<Vec<u8>>,
+    pub channels: HashSet<Vec<u8>>,
+    pub patterns: HashSet<Vec<u8>>,
     /// The command with which it waits.
     pub blocked: Option<Box<Blocked>>,
     /// The rest of the command that runs.
@@ -76,9 +79,9 @@ impl Session {
             is_known,
             replies: Replies::default(),
             transaction: None,
-            watched: Vec::new(),
-            channels: Vec::new(),
-            patterns: Vec::new(),
+            watched: HashMap::new(),
+            channels: HashSet::new(),
+            patterns: HashSet::new(),
             blocked: None,
             long: None,
             ends: false,
@@ -107,12 +110,12 @@ impl Session {
     pub fn silence(&mut self, before: Replies, reply: &mut Reply, start: usize) {
         match (before, self.replies) {
             // The command that asked for it says so itself.
-            (_, Replies::On) => {}
-            (Replies::SkipNext, _) => {
-                self.replies = Replies::On;
-                reply.truncate(start);
-            }
-            _ => reply.truncate(start),
+            (_, Replies::On) => return,
+            (Replies::SkipNext, _) => self.replies = Replies::On,
+            _ => {}
         }
+        reply.truncate(start);
+        // The rest of it would only be more of the reply.
+        self.long = None;
     }
 }

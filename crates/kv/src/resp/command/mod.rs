@@ -40,7 +40,7 @@ pub use self::long::Long;
 use self::pubsub::Subscriptions;
 pub use self::server::policy_named;
 use self::table::{Command, Effect, Lookup};
-pub use self::transaction::{Transaction, Watched};
+pub use self::transaction::Transaction;
 pub use self::waiting::Blocked;
 use self::waiting::Waiting;
 use super::clients::{Clients, Handle};

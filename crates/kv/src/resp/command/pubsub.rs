@@ -3,7 +3,7 @@
 //! A message is not stored. It is put behind the replies of its subscribers at once; one that does not read
 //! is sent away when too much is unread.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::call::{Call, Done, Refusal, subcommand};
 use crate::resp::clients::Handle;
@@ -67,8 +67,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     check_number(call.session.channels.len() + call.args.len())?;
     let client = call.engine.current;
     for channel in call.args.from(1) {
-        if !call.session.channels.iter().any(|known| known == channel) {
-            call.session.channels.push(channel.to_vec());
+        if call.session.channels.insert(channel.to_vec()) {
             call.engine.subscriptions.channels.entry(channel.to_vec()).or_default().push(client);
         }
         confirm(call, "subscribe", Some(channel));
@@ -80,8 +79,7 @@ pub fn psubscribe(call: &mut Call<'_>) -> Done {
     check_number(call.session.patterns.len() + call.args.len())?;
     let client = call.engine.current;
     for pattern in call.args.from(1) {
-        if !call.session.patterns.iter().any(|known| known == pattern) {
-            call.session.patterns.push(pattern.to_vec());
+        if call.session.patterns.insert(pattern.to_vec()) {
             call.engine.subscriptions.patterns.push((pattern.to_vec(), client));
         }
         confirm(call, "psubscribe", Some(pattern));
@@ -100,7 +98,7 @@ pub fn unsubscribe(call: &mut Call<'_>) -> Done {
     let client = call.engine.current;
     let names = given_or(call, &call.session.channels);
     for channel in &names {
-        call.session.channels.retain(|known| known != channel);
+        call.session.channels.remove(channel);
         call.engine.subscriptions.leave(channel, client);
         confirm(call, "unsubscribe", Some(channel));
     }
@@ -113,9 +111,10 @@ pub fn unsubscribe(call: &mut Call<'_>) -> Done {
 pub fn punsubscribe(call: &mut Call<'_>) -> Done {
     let client = call.engine.current;
     let names = given_or(call, &call.session.patterns);
+    let left: HashSet<_> = names.iter().collect();
+    call.engine.subscriptions.patterns.retain(|(known, of)| *of != client || !left.contains(known));
     for pattern in &names {
-        call.session.patterns.retain(|known| known != pattern);
-        call.engine.subscriptions.patterns.retain(|(known, of)| (known, *of) != (pattern, client));
+        call.session.patterns.remove(pattern);
         confirm(call, "punsubscribe", Some(pattern));
     }
     if names.is_empty() {
@@ -125,8 +124,12 @@ pub fn punsubscribe(call: &mut Call<'_>) -> Done {
 }
 
 /// The names that are arguments; without any, all of these.
-fn given_or(call: &Call<'_>, all: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    if call.args.len() == 1 { all.to_vec() } else { call.args.from(1).map(<[u8]>::to_vec).collect() }
+fn given_or(call: &Call<'_>, all: &HashSet<Vec<u8>>) -> Vec<Vec<u8>> {
+    if call.args.len() == 1 {
+        all.iter().cloned().collect()
+    } else {
+        call.args.from(1).map(<[u8]>::to_vec).collect()
+    }
 }
 
 fn confirm(call: &mut Call<'_>, what: &str, name: Option<&[u8]>) {

@@ -705,7 +705,8 @@ pub static COMMANDS: &[Command] = &[
         connection::reset,
         "Makes the connection as it was at first",
     )
-    .open(),
+    .open()
+    .at_once(),
     Command::new("select", 2, CONNECTION, NO_KEYS, connection::select, "Chooses a database"),
     // What writes survive.
     Command::new("bgrewriteaof", 1, SERVER, NO_KEYS, persistence::bgrewriteaof, "Cleans the log of writes"),

@@ -4,7 +4,6 @@ use core::ops::Range;
 
 use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
 use super::table::Command;
-use crate::TableId;
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
 
@@ -57,14 +56,6 @@ impl Transaction {
     }
 }
 
-/// A key, and the version that its object had; 0 for none.
-#[derive(Debug)]
-pub struct Watched {
-    table: TableId,
-    key: Vec<u8>,
-    version: u64,
-}
-
 /// A command is refused before it runs; if it was to run a transaction, that is over.
 pub fn abort(session: &mut Session, refusal: Refusal) -> Refusal {
     if session.transaction.take().is_none() {
@@ -100,7 +91,7 @@ pub fn exec(call: &mut Call<'_>) -> Done {
     if transaction.is_broken {
         return Err(Refusal::of("EXECABORT Transaction discarded because of previous errors."));
     }
-    for Watched { table, key, version } in &watched {
+    for ((table, key), version) in &watched {
         let name = crate::Name::new(*table, key)?;
         if call.shard.store().get(name)?.map_or(0, |object| object.version()) != *version {
             call.engine.needed = call.engine.needed.max(call.shard.group_of(name));
@@ -136,10 +127,7 @@ pub fn watch(call: &mut Call<'_>) -> Done {
         let name = call.named(key)?;
         let version = call.store().get(name)?.map_or(0, |object| object.version());
         let table = call.table();
-        let is_known = call.session.watched.iter().any(|known| known.table == table && known.key == key);
-        if !is_known {
-            call.session.watched.push(Watched { table, key: key.to_vec(), version });
-        }
+        call.session.watched.entry((table, key.to_vec())).or_insert(version);
     }
     call.reply.ok();
     Ok(())
