@@ -53,6 +53,24 @@ fn strings_are_set_and_read_in_every_way() {
 }
 
 #[test]
+fn numbers_that_are_none_are_refused_in_redis_words() {
+    let served = Served::start();
+    let mut client = served.client();
+    for (line, reply) in [
+        ("ZADD z 1e309 m", "-ERR value is not a valid float"),
+        ("ZADD z +inf m -inf n", ":2"),
+        ("HINCRBYFLOAT h f inf", "-ERR value is NaN or Infinity"),
+        ("LMPOP 1 l LEFT COUNT x", "-ERR count should be greater than 0"),
+        ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
+        ("ZINTERCARD 0 z", "-ERR at least 1 input key is needed for 'zintercard' command"),
+        ("ZINTERCARD 2 z", "-ERR syntax error"),
+        ("ZINTERCARD 1 z LIMIT 1", ":1"),
+    ] {
+        assert_eq!(client.ask(line), reply, "{line}");
+    }
+}
+
+#[test]
 fn keys_expire_and_say_when() {
     let served = Served::start();
     let mut client = served.client();

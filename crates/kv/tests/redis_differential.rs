@@ -1,4 +1,4 @@
-//! Random commands on collections, to us and to the redis-server of this machine: the replies are the same.
+//! Random commands, to us and to the redis-server of this machine: the replies are the same.
 //! Where there is no redis-server nothing is tested, and it says so; `scripts/prepare test` installs it.
 
 mod redis;
@@ -133,6 +133,7 @@ const SORTED: &[&str] = &[
     "ZADD k NX|XX|GT|LT|CH s m s m",
     "ZADD k INCR s m",
     "ZADD k XX INCR s m",
+    "ZADD k 1e309 m",
     "ZINCRBY k s m",
     "ZREM k m m",
     "ZCARD k",
@@ -164,6 +165,8 @@ const SORTED: &[&str] = &[
     "ZUNION 2 k k WITHSCORES",
     "ZINTER 2 k k ?WITHSCORES",
     "ZDIFF 2 k k",
+    "ZINTERCARD 2 k k",
+    "ZINTERCARD 2 k k LIMIT c",
     "ZINTER 3 k k",
     "ZUNION 0 k",
 ];
@@ -178,6 +181,41 @@ const SAME_SCORES: &[&str] = &[
     "ZRANGE k b b BYLEX ?REV LIMIT n n",
     "ZREM k m",
     "ZRANGE k 0 -1 WITHSCORES",
+];
+const STRINGS: &[&str] = &[
+    "SET k v NX|XX",
+    "SET k v KEEPTTL ?GET",
+    "SETRANGE k c v",
+    "GETRANGE k n n",
+    "SUBSTR k n n",
+    "INCRBY k n",
+    "DECRBY k n",
+    "MSET k v k v",
+    "MSETNX k v k v",
+    "GETEX k PERSIST",
+    "EXPIRE k 1000 NX|XX|GT|LT",
+    "RENAMENX k k",
+    "UNLINK k k",
+];
+/// Nothing that was watched goes again: Redis tells a key that came and went from one that never was there.
+const TRANSACTIONS: &[&str] = &[
+    "MULTI",
+    "EXEC",
+    "EXEC",
+    "DISCARD",
+    "RESET",
+    "WATCH k",
+    "UNWATCH",
+    "INCR k",
+    "APPEND k v",
+    "GET k",
+    "RPUSH k v v",
+    "LRANGE k 0 -1",
+    "ZADD k s m",
+    "ZRANGE k 0 -1 WITHSCORES",
+    "BLMOVE none k LEFT LEFT 0.01",
+    "NOPE k",
+    "GET k k",
 ];
 const KEYS: &[&str] = &[
     "DEL k",
@@ -252,6 +290,11 @@ fn ordered(words: &[String], reply: String) -> String {
 }
 
 fn differ(name: &str, patterns: &[&str], hello: bool) {
+    differ_with(name, (patterns, KEYS), hello);
+}
+
+/// Draws one in four commands from `others`.
+fn differ_with(name: &str, (patterns, others): (&[&str], &[&str]), hello: bool) {
     let Some(reference) = Reference::start(&format!("{name}-{hello}")) else { return };
     let served = Served::start();
     let (mut ours, mut theirs) = (served.unix_client(), reference.client());
@@ -265,7 +308,7 @@ fn differ(name: &str, patterns: &[&str], hello: bool) {
     let mut history = Vec::new();
     for _ in 0..STEPS {
         let pattern = match draws.below(8) {
-            0 | 1 => draws.of(KEYS),
+            0 | 1 => draws.of(others),
             _ => draws.of(patterns),
         };
         let words = command(&mut draws, pattern);
@@ -285,6 +328,18 @@ fn differ(name: &str, patterns: &[&str], hello: bool) {
 
 /// Commands of one run.
 const STEPS: usize = 3000;
+
+#[test]
+fn strings_do_what_those_of_redis_do() {
+    differ("strings", STRINGS, false);
+    differ("strings", STRINGS, true);
+}
+
+#[test]
+fn transactions_do_what_those_of_redis_do() {
+    differ_with("transactions", (TRANSACTIONS, TRANSACTIONS), false);
+    differ_with("transactions", (TRANSACTIONS, TRANSACTIONS), true);
+}
 
 #[test]
 fn hashes_do_what_those_of_redis_do() {

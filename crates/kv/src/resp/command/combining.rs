@@ -2,7 +2,7 @@
 
 use super::call::{Call, Done, Refusal, check_length};
 use super::long::show_member;
-use super::sets::number_of_keys;
+use super::sets::{counted_most, number_of_keys};
 use super::{numbers, sorted};
 use crate::resp::reply::Protocol;
 use crate::store::{Collection, Sorted};
@@ -44,13 +44,20 @@ struct Asked {
     has_scores: bool,
 }
 
-fn asked(call: &Call<'_>, how: How, count_at: usize, may_show: bool) -> Result<Asked, Refusal> {
-    let command = String::from_utf8_lossy(call.args.at(0)).to_ascii_lowercase();
-    let keys = number_of_keys(call, count_at).map_err(|refusal| match call.integer(count_at) {
+/// How many keys follow an argument that says it, with the errors of these commands.
+fn asked_keys(call: &Call<'_>, count_at: usize) -> Result<usize, Refusal> {
+    number_of_keys(call, count_at).map_err(|refusal| match call.integer(count_at) {
         Ok(1..) => Refusal::SYNTAX,
-        Ok(_) => Refusal::new(format!("ERR at least 1 input key is needed for '{command}' command")),
+        Ok(_) => {
+            let command = String::from_utf8_lossy(call.args.at(0)).to_ascii_lowercase();
+            Refusal::new(format!("ERR at least 1 input key is needed for '{command}' command"))
+        }
         Err(_) => refusal,
-    })?;
+    })
+}
+
+fn asked(call: &Call<'_>, how: How, count_at: usize, may_show: bool) -> Result<Asked, Refusal> {
+    let keys = asked_keys(call, count_at)?;
     let (first, mut at) = (count_at + 1, count_at + 1 + keys);
     let mut asked =
         Asked { keys: (first, at), weights: vec![1.0; keys], aggregate: Aggregate::Sum, has_scores: false };
@@ -118,6 +125,10 @@ fn sources<'s>(call: &'s Call<'_>, (first, end): (usize, usize)) -> Result<Vec<S
     (first..end).map(source).collect()
 }
 
+fn smallest<'a, 's>(sources: &'a [Source<'s>]) -> &'a Source<'s> {
+    sources.iter().min_by_key(|source| source.len()).expect("commands have a key")
+}
+
 fn combine(call: &Call<'_>, how: How, asked: &Asked) -> Result<Sorted, Refusal> {
     let (sources, aggregate) = (sources(call, asked.keys)?, asked.aggregate);
     let mut result = call.shard.store().empty::<Sorted>();
@@ -136,8 +147,7 @@ fn combine(call: &Call<'_>, how: How, asked: &Asked) -> Result<Sorted, Refusal> 
             }
         }
         How::Intersection => {
-            let smallest = sources.iter().min_by_key(|source| source.len());
-            let smallest = smallest.expect("commands have a key");
+            let smallest = smallest(&sources);
             for (member, _) in (0..smallest.len()).map(|place| smallest.at(place)) {
                 let mut scores = sources
                     .iter()
@@ -187,6 +197,18 @@ pub fn zunion(call: &mut Call<'_>) -> Done {
 
 pub fn zinter(call: &mut Call<'_>) -> Done {
     show(call, How::Intersection)
+}
+
+pub fn zintercard(call: &mut Call<'_>) -> Done {
+    let end = 2 + asked_keys(call, 1)?;
+    let most = counted_most(call, end)?;
+    let sources = sources(call, (2, end))?;
+    let smallest = smallest(&sources);
+    let members = (0..smallest.len()).map(|place| smallest.at(place).0);
+    let common = members.filter(|member| sources.iter().all(|source| source.score(member).is_some()));
+    let common = common.take(most).count();
+    call.reply.count(common);
+    Ok(())
 }
 
 pub fn zdiff(call: &mut Call<'_>) -> Done {

@@ -148,7 +148,9 @@ pub fn hincrby(call: &mut Call<'_>) -> Done {
 
 pub fn hincrbyfloat(call: &mut Call<'_>) -> Done {
     let (name, field) = (call.name(1)?, call.args.at(2));
-    numbers::float(call.args.at(3))?;
+    if !numbers::float(call.args.at(3))?.is_finite() {
+        return Err(Refusal::of("ERR value is NaN or Infinity"));
+    }
     let old = call.shard.store().collection::<Hash>(name)?.and_then(|hash| hash.get(field)).unwrap_or(b"0");
     numbers::float(old).map_err(|_| Refusal::of("ERR hash value is not a float"))?;
     let sum = numbers::sum(old, call.args.at(3))?;

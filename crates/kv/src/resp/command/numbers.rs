@@ -71,7 +71,9 @@ pub fn sum(one: &[u8], other: &[u8]) -> Result<String, Refusal> {
 pub fn float(text: &[u8]) -> Result<f64, Refusal> {
     let text = core::str::from_utf8(text).map_err(|_| Refusal::NOT_A_FLOAT)?;
     let number: f64 = text.parse().map_err(|_| Refusal::NOT_A_FLOAT)?;
-    if number.is_nan() { Err(Refusal::NOT_A_FLOAT) } else { Ok(number) }
+    // What has digits and is infinite is too large for a number.
+    let is_too_large = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
+    if number.is_nan() || is_too_large { Err(Refusal::NOT_A_FLOAT) } else { Ok(number) }
 }
 
 /// A number as so many of the smallest fractions, if it is exactly so many.
@@ -117,7 +119,7 @@ mod tests {
         ] {
             assert_eq!(sum(one.as_bytes(), other.as_bytes()).as_deref(), Ok(expected), "{one} {other}");
         }
-        for text in ["", " 1", "1 ", "a", "0x1p", "nan"] {
+        for text in ["", " 1", "1 ", "a", "0x1p", "nan", "1e309", "-1e400"] {
             assert_eq!(sum(text.as_bytes(), b"1"), Err(Refusal::NOT_A_FLOAT), "{text}");
         }
         let large = sum(b"1e300", b"1").expect("a number");

@@ -232,19 +232,24 @@ pub fn number_of_keys(call: &Call<'_>, at: usize) -> Result<usize, Refusal> {
     Ok(keys)
 }
 
-pub fn sintercard(call: &mut Call<'_>) -> Done {
-    let end = 2 + number_of_keys(call, 1)?;
-    let most = match call.args.len() - end {
-        0 => usize::MAX,
-        2 if call.is(end, "limit") => {
-            let limit = usize::try_from(call.integer(end + 1)?);
-            match limit.map_err(|_| Refusal::of("ERR LIMIT can't be negative"))? {
-                0 => usize::MAX,
-                limit => limit,
+/// How many common members are counted at most, as what follows the keys says.
+pub fn counted_most(call: &Call<'_>, at: usize) -> Result<usize, Refusal> {
+    match call.args.len() - at {
+        0 => Ok(usize::MAX),
+        2 if call.is(at, "limit") => {
+            let limit = call.integer(at + 1).ok().and_then(|limit| usize::try_from(limit).ok());
+            match limit.ok_or(Refusal::of("ERR LIMIT can't be negative"))? {
+                0 => Ok(usize::MAX),
+                limit => Ok(limit),
             }
         }
-        _ => return Err(Refusal::SYNTAX),
-    };
+        _ => Err(Refusal::SYNTAX),
+    }
+}
+
+pub fn sintercard(call: &mut Call<'_>) -> Done {
+    let end = 2 + number_of_keys(call, 1)?;
+    let most = counted_most(call, end)?;
     let (mut common, mut union) = (0, call.shard.store().empty::<Set>());
     combine(&sets(call, 2, end)?, How::Intersection, &mut union, |_| {
         common += 1;

@@ -429,6 +429,14 @@ pub static COMMANDS: &[Command] = &[
     )
     .counts_keys_at(1),
     Command::new(
+        "zintercard",
+        -3,
+        SORTED_READS,
+        NO_KEYS,
+        combining::zintercard,
+        "Counts the members that all sorted sets have",
+    ),
+    Command::new(
         "zinterstore",
         -4,
         SORTED_GROWS,
