@@ -8,11 +8,13 @@ use std::path::Path;
 
 use farcall::Service;
 use farcall::policy::{Object, PolicyFile, PolicyFileError, Principal, RefusalLog, Right, Rights};
+use farcall_base::printable;
 
 use crate::TableId;
+use crate::store::Store;
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, DELETE, DROP_TABLE, GET, INCREMENT, MULTI_GET, MULTI_PUT, Malformed,
-    MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
+    ADD_CLIENT, CREATE_TABLE, DELETE, DROP_TABLE, GET, INCREMENT, MULTI_GET, MULTI_PUT, MultiGetRequest,
+    MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
 };
 
 /// The most principals whose rights are stored; beyond, all are put together again.
@@ -114,25 +116,29 @@ impl TableGuard {
         has
     }
 
-    /// Whether a principal may make a call. One that is malformed is for the shard to refuse.
-    pub(crate) fn allows(&mut self, principal: &Principal, service: Service, message: &[u8]) -> bool {
+    /// What a principal lacks for a call; `None` if it may make it. One that is malformed is for the shard to
+    /// refuse.
+    pub(crate) fn missing(
+        &mut self,
+        principal: &Principal,
+        service: Service,
+        message: &[u8],
+    ) -> Option<Need> {
+        let mut lacks = |need: &Need| !self.has(principal, *need);
         match service {
             MULTI_GET => {
-                let tables = MultiGetRequest::decode(message).items().flatten().map(|name| name.table());
-                tables.into_iter().all(|table| self.has(principal, Need::On(table, Right::Read)))
+                let names = MultiGetRequest::decode(message).items().flatten();
+                names.map(|name| Need::On(name.table(), Right::Read)).find(lacks)
             }
             MULTI_PUT => {
-                let tables = MultiPutRequest::decode(message).items().flatten().map(|put| put.name.table());
-                tables.into_iter().all(|table| self.has(principal, Need::On(table, Right::Write)))
+                let puts = MultiPutRequest::decode(message).items().flatten();
+                puts.map(|put| Need::On(put.name.table(), Right::Write)).find(lacks)
             }
-            ONCE => match OnceRequest::decode(message) {
-                Ok(once) => {
-                    let need = need_of(once.service, once.message);
-                    self.has(principal, Need::OnAny(Right::Write)) && self.has(principal, need)
-                }
-                Err(Malformed) => true,
-            },
-            _ => self.has(principal, need_of(service, message)),
+            ONCE => {
+                let OnceRequest { service, message, .. } = OnceRequest::decode(message).ok()?;
+                [Need::OnAny(Right::Write), need_of(service, message)].into_iter().find(lacks)
+            }
+            _ => Some(need_of(service, message)).filter(|need| lacks(need)),
         }
     }
 
@@ -163,15 +169,19 @@ fn need_of(service: Service, message: &[u8]) -> Need {
     }
 }
 
-/// What a call does, in words.
-pub fn words_of(service: Service) -> &'static str {
-    match service {
-        GET | SCAN | MULTI_GET => "read the table",
-        PUT | DELETE | INCREMENT | MULTI_PUT | ONCE | ADD_CLIENT => "write the table",
-        CREATE_TABLE => "create the table",
-        DROP_TABLE => "drop the table",
-        STATISTICS => "use the store",
-        _ => "administer the store",
+/// What a need is for, in words that name the table if the store has it.
+pub fn words_of(need: Need, store: &Store) -> String {
+    let (verb, table) = match need {
+        Need::On(table, Right::Read) => ("read", table),
+        Need::On(table, Right::Write) => ("write", table),
+        Need::On(table, _) => ("create or drop", table),
+        Need::OnAny(_) => return "write any table".to_owned(),
+        Need::Nothing | Need::Anything => return "use the store".to_owned(),
+        Need::Store => return "administer the store".to_owned(),
+    };
+    match store.table_names().find(|name| TableId::of(name) == Ok(table)) {
+        Some(name) => format!("{verb} the table `{}`", printable(name)),
+        None => format!("{verb} the table"),
     }
 }
 
@@ -199,6 +209,12 @@ mod tests {
         let guard = TableGuard::open(&path);
         fs::remove_file(&path).expect("it is ours");
         guard.expect("a policy")
+    }
+
+    impl TableGuard {
+        fn allows(&mut self, principal: &Principal, service: Service, message: &[u8]) -> bool {
+            self.missing(principal, service, message).is_none()
+        }
     }
 
     fn name(table: &str) -> Name<'static> {

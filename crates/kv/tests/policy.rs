@@ -217,7 +217,7 @@ fn by_calls(address: &HostPort) {
     assert_eq!(found.value(), b"value");
     let refused = client.put(named("read only"), value(b"value"), Condition::Always).wait();
     let refused = refused.expect_err("it may not");
-    let why = format!("the store's policy does not allow it: {} may not write the table", me());
+    let why = format!("the store's policy does not allow it: {} may not write the table `read only`", me());
     assert_eq!(refused.to_string(), why);
     assert!(matches!(client.get(named("other")).wait(), Err(Failure::NotAllowed { .. })));
     assert!(matches!(endpoint.block_on(client.create_table("another")), Err(Failure::NotAllowed { .. })));

@@ -282,7 +282,7 @@ impl<'e> Daemon<'e> {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
             if let Some(guard) = guard
-                && let Some(why) = refusal(guard, &request, &reply)
+                && let Some(why) = refusal(guard, shard, &request, &reply)
             {
                 counters.not_allowed.increment();
                 return reply.refuse_because(Code::NotAllowed as u8, &why);
@@ -344,10 +344,10 @@ impl<'e> Daemon<'e> {
             taken += slots.scan(place, |address, request, responder| {
                 let service = service_of(&request);
                 if let Some((guard, principal)) = &mut guard
-                    && !guard.allows(principal, service, request.bytes)
+                    && let Some(missing) = guard.missing(principal, service, request.bytes)
                 {
                     counters.not_allowed.increment();
-                    guard.refuse(principal, words_of(service));
+                    guard.refuse(principal, &words_of(missing, shard.shard().store()));
                     return responder.respond(Code::NotAllowed as u8, &[]);
                 }
                 let answer = SlotAnswer { responder, address, response_bytes_max, counters };
@@ -410,10 +410,15 @@ impl<'e> Daemon<'e> {
 }
 
 /// Why a policy does not allow a call, if it does not.
-fn refusal(guard: &mut TableGuard, request: &Request<'_>, reply: &Reply<'_>) -> Option<String> {
-    let (service, principal) = (request.service(), reply.principal());
-    let is_allowed = guard.allows(&principal, service, request.payload());
-    (!is_allowed).then(|| guard.refuse(&principal, words_of(service)))
+fn refusal(
+    guard: &mut TableGuard,
+    shard: &mut Held<'_>,
+    request: &Request<'_>,
+    reply: &Reply<'_>,
+) -> Option<String> {
+    let principal = reply.principal();
+    let missing = guard.missing(&principal, request.service(), request.payload())?;
+    Some(guard.refuse(&principal, &words_of(missing, shard.shard().store())))
 }
 
 /// Requests of slots that the shard of this daemon has not answered.
