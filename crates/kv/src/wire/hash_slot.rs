@@ -21,18 +21,24 @@ fn tag_of(key: &[u8]) -> &[u8] {
     }
 }
 
-/// The CRC-16 with the polynomial x¹⁶ + x¹² + x⁵ + 1, eight bytes at a time.
+/// The CRC-16 with the polynomial x¹⁶ + x¹² + x⁵ + 1, eight bytes at a time. It begins with 0, so zeros in
+/// front change nothing, and the first bytes are filled up to eight with them.
 #[inline]
 fn crc16(bytes: &[u8]) -> u16 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut crc = 0;
-    for word in words {
-        let [high, low] = u16::to_be_bytes(crc);
-        let at = |number: usize, byte: u8| TABLES[7 - number][usize::from(byte)];
-        let first = at(0, word[0] ^ high) ^ at(1, word[1] ^ low);
-        crc = (2..8).fold(first, |crc, number| crc ^ at(number, word[number]));
-    }
-    rest.iter().fold(crc, |crc, byte| crc << 8 ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)])
+    let (head, words) = bytes.as_rchunks::<8>();
+    let first = match bytes.first_chunk() {
+        Some(_) if head.is_empty() => 0,
+        Some(first) => u64::from_be_bytes(*first) >> (u64::BITS - 8 * head.len() as u32),
+        None => head.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    words.iter().fold(with_word(0, first), |crc, word| with_word(crc, u64::from_be_bytes(*word)))
+}
+
+/// The CRC of what had this one with eight more bytes.
+#[inline]
+fn with_word(crc: u16, word: u64) -> u16 {
+    let bytes = (word ^ u64::from(crc) << 48).to_le_bytes();
+    (0..8).fold(0, |crc, number| crc ^ TABLES[number][usize::from(bytes[number])])
 }
 
 /// The CRC of a byte with so many zero bytes behind it as the table's number says.
