@@ -435,7 +435,8 @@ pub static COMMANDS: &[Command] = &[
         NO_KEYS,
         combining::zintercard,
         "Counts the members that all sorted sets have",
-    ),
+    )
+    .counts_keys_at(1),
     Command::new(
         "zinterstore",
         -4,
@@ -798,4 +799,18 @@ fn hash(name: &[u8]) -> u64 {
     word[..length].copy_from_slice(&name[..length]);
     let letters = u64::from_le_bytes(word) | 0x2020_2020_2020_2020;
     (letters ^ name.len() as u64).wrapping_mul(SPREAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_about_values_says_which_arguments_are_keys() {
+        let is_about_values =
+            |command: &&Command| matches!(command.group, "string" | "hash" | "list" | "set" | "sorted-set");
+        for command in COMMANDS.iter().filter(is_about_values) {
+            assert!(command.keys.0 > 0 || command.counted.is_some(), "{}", command.name);
+        }
+    }
 }
