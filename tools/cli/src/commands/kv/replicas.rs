@@ -123,6 +123,11 @@ pub fn scrub(scrub: &KvStat) -> Result<(), Failure> {
     let mut report = Report::open(scrub.place.json.as_ref())?;
     let mut differing = 0;
     for shard in 0..client.shards() {
+        let replicated = client.replication(shard).wait();
+        if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
+            report.line(format_args!("shard {shard}: not replicated"))?;
+            continue;
+        }
         let outcome = loop {
             let found = client.scrub(shard).wait();
             match found.map_err(|failure| failure.explained(connection.about("")))? {
