@@ -201,6 +201,7 @@ fn a_store_is_used_from_a_shell() {
         (status, &shard_object["objects"], &shard_object["tables"][0]),
         (Some(0), &4.into(), &"default".into())
     );
+    assert_eq!(kv(&["scrub"]), said("shard 0: not replicated\n"));
     assert_eq!(kv(&["drop", "none"]), not_found("there is no table `none`"));
     assert_eq!(kv(&["drop", "default"]), said("dropped table default\n"));
     assert_eq!(kv(&["get", "f"]), not_found("there is no table `default`"));
@@ -334,7 +335,7 @@ fn an_object_is_watched() {
 #[test]
 fn a_store_that_others_could_reach_says_so_and_does_not_start() {
     let end = "may read, change and delete everything; give --allow any if all of them may";
-    let refusals: [(&[&str], &str); 5] = [
+    let refusals: [(&[&str], &str); 7] = [
         (
             &["--at", "192.0.2.2:7117"],
             "--at 192.0.2.2:7117 is 192.0.2.2, which is not a loopback address: whoever reaches it",
@@ -347,6 +348,14 @@ fn a_store_that_others_could_reach_says_so_and_does_not_start() {
         (
             &["--transport", "basic+udp", "--set", "udp.bind_address=0.0.0.0"],
             "udp.bind_address=0.0.0.0 is not a loopback address: whoever reaches it",
+        ),
+        (
+            &["--transport", "tcp", "--set", "tcp.bind_address=192.0.2.2"],
+            "tcp.bind_address=192.0.2.2 is not a loopback address: whoever reaches it",
+        ),
+        (
+            &["--transport", "tcp+tls", "--set", "tcp.bind_address=192.0.2.2"],
+            "tcp.bind_address=192.0.2.2 is not a loopback address: whoever reaches it",
         ),
         (
             &["--transport", "ucx"],

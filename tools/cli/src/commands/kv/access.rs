@@ -27,15 +27,27 @@ pub fn check(
     let transport = transport.name();
     match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
         "shm" => Ok(()),
-        "udp" | "tcp" => match settings.udp.bind_address.filter(|ip| !is_loopback(*ip)) {
-            Some(ip) => {
-                refused(&format!("udp.bind_address={ip} is not a loopback address: whoever reaches it"))
-            }
-            None => Ok(()),
-        },
+        "udp" => check_bound("udp.bind_address", settings.udp.bind_address, settings),
+        "tcp" | "tls" => check_bound("tcp.bind_address", settings.tcp.bind_address, settings),
         fabric => refused(&format!(
             "{fabric} also listens at other addresses of this machine: whoever reaches them"
         )),
+    }
+}
+
+/// Refuses the address at which endpoints listen by the settings, if it is not a loopback one. Where they say
+/// nothing it is that of the way to `--at`.
+fn check_bound(parameter: &str, bound: Option<IpAddr>, settings: &Settings) -> Result<(), Failure> {
+    let named = bound.map(|ip| (format!("{parameter}={ip} is"), ip));
+    let interface = || {
+        let name = settings.net.interface?;
+        // One without an address is said to have none when the endpoint is made.
+        let ip = farcall_udp::address_of_interface(name.as_str())?;
+        Some((format!("net.interface={name} has {ip}, which is"), ip))
+    };
+    match named.or_else(interface).filter(|(_, ip)| !is_loopback(*ip)) {
+        Some((said, _)) => refused(&format!("{said} not a loopback address: whoever reaches it")),
+        None => Ok(()),
     }
 }
 
