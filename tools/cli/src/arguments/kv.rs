@@ -100,14 +100,14 @@ pub struct KvCheck {
 }
 
 /// Where the store is.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct KvPlace {
     /// Where shard 0 listens for everybody who looks for the store
     #[arg(long, default_value = "127.0.0.1:7117", value_parser = host_port, value_name = "HOST:PORT")]
     pub at: HostPort,
     /// Where the primaries of shards and their replicas are recorded, for replicated tables. `kv serve` waits
     /// there while another process with the same arguments is the primary, and takes over when that is gone;
-    /// the other commands find the primary of shard 0 there, instead of --at
+    /// the other commands, and shards other than 0, find the primary of shard 0 there, instead of --at
     #[arg(long, value_name = "file:DIR|etcd://HOST:PORT[,...][/PREFIX]")]
     pub registry: Option<RegistryPlace>,
     /// The transport [default: that of shard 0, which serves over ring+shm]

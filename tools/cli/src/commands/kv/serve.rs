@@ -17,7 +17,7 @@ use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::health::Health;
-use super::place::{join_as_shard, tell_transport, transport_of};
+use super::place::{ask_registry, join_as_shard, tell_transport, transport_of};
 use super::{RANKS, SCHEMA, access, cluster, data, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
 use crate::arguments::load_settings;
@@ -87,11 +87,16 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     if let Some(most) = serve.maxmemory {
         store.set_limit(most.0);
     }
-    // Shard 0 is where everybody looks for the others.
+    // Shard 0 is where everybody looks for the others, and others than it look where clients do.
+    let mut found_at = place.clone();
+    if serve.shard != 0 {
+        ask_registry(&mut found_at)?;
+    }
+    let place = &found_at;
     let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
     let _rendezvous = (serve.shard == 0).then(|| bind(place, patience)).transpose()?;
     let bootstrap = join_as_shard(place, serve.shard as u32)?;
-    agree(serve, &bootstrap)?;
+    agree(serve, place, &bootstrap)?;
     let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
     let directory = Arc::clone(&bootstrap.directory);
     let node = Node::new(bootstrap, settings);
@@ -104,7 +109,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     if serve.shard == 0 {
         tell_transport(&node, transport)?;
     }
-    let slots = listen(serve, &access);
+    let slots = listen(serve, place, &access);
     let of = (serve.shard as u32, serve.shards as u32);
     let (shared, doors);
     let mut daemon = if !resp::is_asked(serve) {
@@ -201,14 +206,14 @@ fn check_memory(bytes: usize) -> Result<(), Failure> {
 
 /// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how
 /// many there are.
-fn agree(serve: &KvServe, bootstrap: &Bootstrap) -> Result<(), Failure> {
+fn agree(serve: &KvServe, place: &KvPlace, bootstrap: &Bootstrap) -> Result<(), Failure> {
     let own = serve.shards.to_string();
     let directory = &bootstrap.directory;
     if serve.shard != 0 {
-        let (first, _) = directory.resolve(0, STORE_KEY, serve.place.look_within()).map_err(Failure::run)?;
+        let (first, _) = directory.resolve(0, STORE_KEY, place.look_within()).map_err(Failure::run)?;
         let first = String::from_utf8_lossy(first.as_bytes());
         if first != own {
-            let (shard, at) = (serve.shard, &serve.place.at);
+            let (shard, at) = (serve.shard, &place.at);
             return Err(Failure::Usage(format!(
                 "shard 0 at {at} is one of {first}, and shard {shard} would be one of {own}; give all shards \
                  the same --shards"
@@ -250,11 +255,11 @@ pub fn cannot_listen(what: &str, error: &RendezvousError) -> Failure {
 
 /// Listens for the processes of this host. Where that cannot be, by somebody's intent or not, the shard is
 /// there for the network all the same.
-fn listen(serve: &KvServe, access: &HostAccess) -> SlotServer {
+fn listen(serve: &KvServe, place: &KvPlace, access: &HostAccess) -> SlotServer {
     let bytes = serve.slot_bytes.0;
     let layout =
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
-    let bound = listen_on_host(&serve.place.name_on_host(), access, layout, serve.clients as usize);
+    let bound = listen_on_host(&place.name_on_host(), access, layout, serve.clients as usize);
     bound.unwrap_or_else(|error| {
         eprintln!("farcall: no slots for processes of this host, only the network: {error}");
         SlotServer::none(layout)
