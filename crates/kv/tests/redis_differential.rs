@@ -193,7 +193,7 @@ const STRINGS: &[&str] = &[
     "MSET k v k v",
     "MSETNX k v k v",
     "GETEX k PERSIST",
-    "EXPIRE k 1000 NX|XX|GT|LT",
+    "EXPIREAT k 5000000000|6000000000 NX|XX|GT|LT",
     "RENAMENX k k",
     "UNLINK k k",
 ];
