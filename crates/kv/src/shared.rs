@@ -30,6 +30,7 @@ pub struct SharedShard {
     /// What the daemon sleeps on, and the front, which wants to know what becomes of the log.
     daemon: Bell,
     front: Bell,
+    front_waits: AtomicBool,
     /// Threads that wait for it.
     waiting: AtomicU32,
     /// How many times it was waited for and given.
@@ -44,6 +45,7 @@ impl SharedShard {
             shard: Mutex::new(shard),
             daemon: Bell::new()?,
             front: Bell::new()?,
+            front_waits: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
             given: AtomicU32::new(0),
         })
@@ -54,8 +56,10 @@ impl SharedShard {
         &self.front
     }
 
-    /// Lets the daemon give the log a turn, if it wants one; for the front, which has the shard.
-    pub(crate) fn pass_log_on(&self, shard: &Shard) {
+    /// Lets the daemon give the log a turn, if it wants one; for the front, which has the shard, and says
+    /// whether it waits for what comes of it.
+    pub(crate) fn pass_log_on(&self, shard: &Shard, waits: bool) {
+        self.front_waits.store(waits, Ordering::Relaxed);
         if shard.wants_log_turn() {
             self.wants_log_turn.store(true, Ordering::Relaxed);
             self.daemon.ring();
@@ -213,7 +217,7 @@ impl Held<'_> {
         let Self::Shared { shared, guard: Some(shard) } = self else { return };
         shared.daemon.answer();
         shared.wants_log_turn.store(shard.wants_log_turn(), Ordering::Relaxed);
-        if is_news {
+        if is_news && shared.front_waits.load(Ordering::Relaxed) {
             shared.front.ring();
         }
     }

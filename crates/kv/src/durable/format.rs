@@ -8,6 +8,7 @@
 
 use farcall_disk::{BLOCK_BYTES, Blocks};
 
+use super::rebuilding;
 use crate::store::CollectionKind;
 use crate::wire::{Fields, Malformed};
 use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
@@ -467,6 +468,7 @@ pub fn fuzz_log(bytes: &[u8]) {
         record.encode(&mut written);
     }
     assert_eq!(*written, bytes[..written.len()], "records are one after the other");
+    rebuilding::fuzz(bytes);
     if let Ok(superblock) = Superblock::decode(bytes) {
         assert_eq!(superblock.encode()[12..56], bytes[12..56]);
     }

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::format::Record;
+use farcall_base::SipKey;
+
+use super::format::{Record, records};
 use super::recovery::LogError;
-use crate::store::{CollectionHeader, Elements, Store, WriteError};
+use crate::store::{
+    Change, Changed, CollectionHeader, Elements, Growth, List, MEMORY_BYTES_MIN, Store, WriteError,
+};
 use crate::{Name, TableId};
 
 /// What was read of collections so far.
@@ -79,4 +83,38 @@ impl Rebuilding {
         }
         Ok(())
     }
+}
+
+/// Collections of any records: they are put back, or refused, and what is put back can be changed.
+pub fn fuzz(bytes: &[u8]) {
+    const TABLE: &str = "t";
+    let Ok(mut store) = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])) else { return };
+    let Ok(table) = store.create_table(TABLE) else { return };
+    let mut rebuilding = Rebuilding::default();
+    for record in records(bytes).map_while(Result::ok) {
+        rebuilding.follow(&record);
+    }
+    // A fuzzer does not guess the number of a table, nor need a version be the last one that there is.
+    let named = core::mem::take(&mut rebuilding.named).into_iter();
+    rebuilding.named = named
+        .map(|((_, key), header)| {
+            ((table.0, key), CollectionHeader { version: header.version >> 1 | 1, ..header })
+        })
+        .collect();
+    let keys: Vec<Vec<u8>> = rebuilding.named.keys().map(|(_, key)| key.clone()).collect();
+    if rebuilding.finish(&mut store, 1).is_err() {
+        return;
+    }
+    store.track(table);
+    for key in keys {
+        let Ok(name) = Name::new(table, &key) else { continue };
+        assert!(store.collection_header(name).is_some(), "the log has it");
+        let pushed = store.change_collection(name, Growth { elements: 1, bytes: 1 }, |list: &mut List| {
+            list.insert(0, b"x");
+            (list.len(), Changed::Yes)
+        });
+        assert!(!matches!(pushed, Ok(None | Some(0))));
+    }
+    let changes = store.take_changes();
+    assert!(changes.iter().all(|change| matches!(change, Change::Elements(_))), "nothing else has changed");
 }

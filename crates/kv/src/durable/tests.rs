@@ -279,3 +279,20 @@ fn recovery_takes_any_bytes() {
         }
     }
 }
+
+#[test]
+fn collections_of_any_records_are_put_back_or_refused() {
+    let list = |number: u64, first: u64| {
+        let name = first.to_be_bytes();
+        let element = Record::Element { number, stamp: 7, name: &name, value: b"v" };
+        let kind = CollectionKind::List;
+        let named = Record::Collection { kind, table: 7, version: 8, deadline: 0, number, key: b"k" };
+        [encoded(&element), encoded(&named)].map(|blocks| blocks.to_vec()).concat()
+    };
+    for first in [0, 1, 1 << 62, 1 << 63, u64::MAX] {
+        fuzz_log(&list(6, first));
+        fuzz_log(&[list(6, first), list(6, first.wrapping_add(2))].concat());
+    }
+    let all: Vec<u8> = RECORDS.iter().flat_map(|(_, record)| encoded(record).to_vec()).collect();
+    fuzz_log(&all);
+}

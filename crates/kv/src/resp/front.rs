@@ -336,7 +336,7 @@ impl Front {
         }
         ready.clear();
         let next = engine.keep_up(&mut guard);
-        shared.pass_log_on(&guard);
+        shared.pass_log_on(&guard, engine.waits_for_log());
         next
     }
 

@@ -244,6 +244,11 @@ impl Engine {
         paused.into_iter()
     }
 
+    /// Whether clients wait for what becomes of the log.
+    pub fn waits_for_log(&self) -> bool {
+        !self.holding.is_empty() || !self.paused.is_empty() || self.waiting.waits_for_log()
+    }
+
     /// Looks at what became of the log, and gives replies that waited.
     pub fn follow_log(&mut self, shard: &Shard) {
         let outcome = shard.log_outcome();

@@ -89,6 +89,11 @@ impl Waiting {
         }
     }
 
+    /// Whether any waits for the log, or for it to take what it is served.
+    pub fn waits_for_log(&self) -> bool {
+        !self.for_log.is_empty() || !self.ready.is_empty()
+    }
+
     /// When the next client has waited long enough.
     pub fn next_deadline(&self) -> Option<u64> {
         self.deadlines.first().map(|(deadline, _)| *deadline)

@@ -3,6 +3,7 @@
 //! An element is a name and a value: a field and what it has, a member and nothing or its score, a list's
 //! number and what is there. So one record serves all kinds, and a change costs what it changes.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use farcall_base::SipPrefix;
@@ -103,14 +104,17 @@ impl Elements {
     }
 }
 
+/// Numbers of elements: a list begins in their middle, and never gets to either end.
+const NUMBERS: Range<u64> = 1 << 62..3 << 62;
+
 /// A list of elements whose numbers follow one another.
 fn list(by_name: ByName, next_stamp: u64, hashes: SipPrefix) -> Result<List, NoCollection> {
     let mut list = List::new(hashes);
     let (mut first, mut stamps) = (None, std::collections::VecDeque::with_capacity(by_name.len()));
     for (name, (stamp, element)) in by_name {
         let number = u64::from_be_bytes((*name).try_into().map_err(|_| NoCollection)?);
-        let expected = *first.get_or_insert(number) + list.len() as u64;
-        if number != expected {
+        let expected = first.get_or_insert(number).saturating_add(list.len() as u64);
+        if number != expected || !NUMBERS.contains(&number) {
             return Err(NoCollection);
         }
         list.insert(list.len(), &element);

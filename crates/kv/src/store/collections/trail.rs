@@ -52,7 +52,7 @@ impl Trail {
     pub fn put(&mut self, name: &[u8], value: &[u8]) -> Option<u64> {
         let steps = self.0.as_mut()?;
         let stamp = steps.next_stamp;
-        steps.next_stamp += 1;
+        steps.next_stamp = stamp.saturating_add(1);
         steps.steps.push(Step::Put { stamp, name: name.into(), value: value.into() });
         Some(stamp)
     }
