@@ -1,7 +1,8 @@
 //! Which peers an endpoint has sessions with.
 
 use core::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use farcall_base::canary::{self, Rule};
 use farcall_base::{Identity, NO_RANK, Principal};
@@ -86,9 +87,12 @@ struct Ended {
 pub struct Sessions {
     /// By session: a server has thousands, and looks one up for each request.
     live: BTreeMap<SessionId, Live>,
-    /// Those of `live` that were chosen for what is sent to their endpoints: at most one for each endpoint,
-    /// and none once its session has ended. Another session of the same endpoint could overtake it.
-    chosen: Vec<Peer>,
+    /// Those of `live` whose endpoints have a rank, by rank and endpoint: an endpoint of a large world has
+    /// thousands, and looks one up for each call.
+    by_endpoint: BTreeSet<(u32, u32, SessionId)>,
+    /// Those of `live` that were chosen for what is sent to their endpoints, by rank and endpoint, and none
+    /// once its session has ended. Another session of the same endpoint could overtake it.
+    chosen: BTreeMap<(u32, u32), Peer>,
     /// What the last search found, if it has not ended: traffic comes in runs.
     last_found: Option<Peer>,
     ended: Vec<Ended>,
@@ -113,10 +117,26 @@ impl Sessions {
             is_strangers: false,
             principal: Principal::Unproven,
         };
-        self.live.insert(peer.session, live);
-        let is_of_it = |chosen: &Peer| chosen.rank == peer.rank && chosen.endpoint == peer.endpoint;
-        if peer.rank != NO_RANK && !self.chosen.iter().any(is_of_it) {
-            self.chosen.push(peer);
+        self.insert(live);
+        if peer.rank != NO_RANK {
+            self.chosen.entry((peer.rank, peer.endpoint)).or_insert(peer);
+        }
+    }
+
+    fn insert(&mut self, live: Live) {
+        let Peer { session, rank, endpoint } = live.peer;
+        if rank != NO_RANK {
+            self.by_endpoint.insert((rank, endpoint, session));
+        }
+        self.live.insert(session, live);
+    }
+
+    /// What is sent to the endpoint of a session does not go over that session any more.
+    fn choose_no_more(&mut self, peer: Peer) {
+        if let Entry::Occupied(chosen) = self.chosen.entry((peer.rank, peer.endpoint))
+            && chosen.get().session == peer.session
+        {
+            chosen.remove();
         }
     }
 
@@ -134,7 +154,7 @@ impl Sessions {
                 is_strangers: false,
                 principal,
             };
-            self.live.insert(session, live);
+            self.insert(live);
             return;
         };
         (live.state, live.principal) = (SessionState::Up, principal);
@@ -142,7 +162,8 @@ impl Sessions {
             live.incarnation = incarnation;
         } else {
             (live.is_confirmed, live.is_strangers) = (false, true);
-            self.chosen.retain(|peer| peer.session != session);
+            let peer = live.peer;
+            self.choose_no_more(peer);
             self.strangers.push(session);
         }
     }
@@ -169,9 +190,11 @@ impl Sessions {
     pub fn down(&mut self, session: SessionId, reason: &DownReason) -> Peer {
         let peer = self.peer_of(session);
         let was_up = self.state_of(session) != Some(&SessionState::Opening);
-        self.live.remove(&session);
+        if let Some(live) = self.live.remove(&session) {
+            self.by_endpoint.remove(&(live.peer.rank, live.peer.endpoint, session));
+            self.choose_no_more(live.peer);
+        }
         self.last_found.take_if(|peer| peer.session == session);
-        self.chosen.retain(|peer| peer.session != session);
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
         }
@@ -197,17 +220,13 @@ impl Sessions {
     /// it ends. One that is still opening and that no message waits for makes room for one that is up: it may
     /// lead to where the peer was in a former life.
     pub fn choose(&mut self, rank: u32, endpoint: u32) -> Option<Peer> {
-        let leads_there = |peer: &Peer| peer.rank == rank && peer.endpoint == endpoint;
-        let Some(place) = self.chosen.iter().position(leads_there) else {
-            let found = self.find_confirmed(rank, endpoint)?;
-            self.chosen.push(found);
-            return Some(found);
-        };
-        let chosen = self.chosen[place];
-        if self.may_change(chosen) {
-            self.chosen[place] = self.find_confirmed(rank, endpoint).unwrap_or(chosen);
+        let before = self.chosen.get(&(rank, endpoint)).copied();
+        if let Some(chosen) = before.filter(|chosen| !self.may_change(*chosen)) {
+            return Some(chosen);
         }
-        Some(self.chosen[place])
+        let found = self.find_confirmed(rank, endpoint).or(before)?;
+        self.chosen.insert((rank, endpoint), found);
+        Some(found)
     }
 
     /// Whether a session is opening and no message waits for it.
@@ -221,12 +240,8 @@ impl Sessions {
     /// Whether another session may be the better one: this is opening, no message waits for it, and a peer
     /// that claims to be that endpoint has opened one that is up.
     pub fn has_rival(&self, chosen: Peer) -> bool {
-        let claims = |live: &Live| {
-            live.leads_to(chosen.rank, chosen.endpoint)
-                && live.state == SessionState::Up
-                && !live.is_confirmed
-        };
-        self.may_change(chosen) && self.live.values().any(claims)
+        let claims = |live: &Live| live.state == SessionState::Up && !live.is_confirmed;
+        self.may_change(chosen) && self.to_endpoint(chosen.rank, chosen.endpoint).any(claims)
     }
 
     /// A message waits for room in a session, or for the session itself.
@@ -248,10 +263,8 @@ impl Sessions {
 
     /// Sessions whose peers say that they are this endpoint of this process.
     pub fn claimed(&self, rank: u32, endpoint: u32, incarnation: u64) -> Vec<Peer> {
-        let claims = |live: &&Live| {
-            live.leads_to(rank, endpoint) && live.state == SessionState::Up && live.incarnation == incarnation
-        };
-        self.live.values().filter(claims).map(|live| live.peer).collect()
+        let claims = |live: &&Live| live.state == SessionState::Up && live.incarnation == incarnation;
+        self.to_endpoint(rank, endpoint).filter(claims).map(|live| live.peer).collect()
     }
 
     /// A session leads where the directory says that its peer is.
@@ -262,10 +275,16 @@ impl Sessions {
     }
 
     fn find_among(&self, rank: u32, endpoint: u32, takes: impl Fn(&Live) -> bool) -> Option<Peer> {
-        let mut found = self.live.values().filter(|live| live.leads_to(rank, endpoint) && takes(live));
+        let mut found = self.to_endpoint(rank, endpoint).filter(|live| takes(live));
         let first = found.clone().next()?;
         let up = found.find(|live| live.state == SessionState::Up);
         Some(up.unwrap_or(first).peer)
+    }
+
+    /// Those that lead to an endpoint, or say so.
+    fn to_endpoint(&self, rank: u32, endpoint: u32) -> impl Iterator<Item = &Live> + Clone {
+        let all = (rank, endpoint, SessionId(u32::MIN))..=(rank, endpoint, SessionId(u32::MAX));
+        self.by_endpoint.range(all).filter_map(|(_, _, session)| self.live.get(session))
     }
 
     /// How many there are.
@@ -326,10 +345,6 @@ impl Sessions {
 }
 
 impl Live {
-    fn leads_to(&self, rank: u32, endpoint: u32) -> bool {
-        rank != NO_RANK && (self.peer.rank, self.peer.endpoint) == (rank, endpoint)
-    }
-
     /// Whether the process that answers is the one that was asked for.
     fn is_answered_by(&self, identity: &Identity) -> bool {
         let is_same_life = self.incarnation == 0 || self.incarnation == identity.incarnation;
