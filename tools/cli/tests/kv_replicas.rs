@@ -41,7 +41,10 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         // The primary goes with its disk; one that has nothing takes over.
         drop(primary);
         remove(&folder.of("primary"));
-        let (_primary, at) = folder.primary(level, "next");
+        let (next, at) = folder.primary(level, "next");
+        // It waited for the lease of the last one, and read a replica, because it had nothing itself.
+        let took = ["takeover_wait", "takeover_fetch"].map(|name| counter(&next, name));
+        assert!(took.iter().all(|nanos| *nanos > 0), "{level}: {took:?}");
         let mut expected: Vec<String> = ["a", "b"]
             .iter()
             .flat_map(|letter| (0..5).map(move |number| format!("{letter}{number}")))

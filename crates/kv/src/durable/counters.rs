@@ -1,7 +1,10 @@
 //! What a log counts, for others to look at.
 
+use core::time::Duration;
+
 use farcall_driver::CounterFile;
 
+use super::Recovered;
 use super::statistics::{Histogram, LogStatistics};
 
 farcall_driver::declare_counters! {
@@ -18,6 +21,8 @@ farcall_driver::declare_counters! {
         groups_under_16: "groups" => "Groups of less than 16 records",
         groups_under_64: "groups" => "Groups of less than 64 records",
         groups_under_256: "groups" => "Groups of less than 256 records",
+        flush_time: "ns" => "How long groups took to be durable, all together",
+        opening_time: "ns" => "How long the log took to be read and replayed when it was opened",
         flushes_under_16us: "groups" => "Groups that were durable within 16 us: on the disk, and at all replicas",
         flushes_under_64us: "groups" => "Groups that were durable within 64 us",
         flushes_under_256us: "groups" => "Groups that were durable within 256 us",
@@ -30,13 +35,17 @@ farcall_driver::declare_counters! {
 
 impl LogCounters {
     /// The counters of a shard's log.
-    pub fn of(shard: u32) -> Self {
-        Self::new(CounterFile::process(), &format!("kv-log#{shard}"))
+    pub fn of(shard: u32, recovered: &Recovered) -> Self {
+        let counters = Self::new(CounterFile::process(), &format!("kv-log#{shard}"));
+        counters.opening_time.set(nanos(recovered.took));
+        counters
     }
 
     /// Brings them up to date.
     pub fn update(&self, statistics: &LogStatistics, (cleaned, survivors): (u64, u64)) {
-        let LogStatistics { groups, records, bytes, segments, group_records, flush_us, .. } = statistics;
+        let LogStatistics { groups, records, bytes, segments, group_records, flush_us, flush_time, .. } =
+            statistics;
+        self.flush_time.set(nanos(*flush_time));
         self.groups.set(*groups);
         self.records.set(*records);
         self.written_bytes.set(*bytes);
@@ -63,4 +72,8 @@ impl LogCounters {
         sizes.into_iter().for_each(|(counter, bits)| set(counter, group_records, bits));
         times.into_iter().for_each(|(counter, bits)| set(counter, flush_us, bits));
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

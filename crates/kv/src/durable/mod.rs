@@ -20,6 +20,8 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+use std::time::Instant;
+
 use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Disk, DiskError};
 use farcall_replica::Mirror;
@@ -151,6 +153,7 @@ impl Durable {
         of: (u32, u32),
         bytes_max: u64,
     ) -> Result<(Self, Recovered), LogError> {
+        let begun = Instant::now();
         let mut collections = Rebuilding::default();
         let replay = |record: &Record<'_>| {
             replay((&mut *store, &mut *results), &collections, record)?;
@@ -160,6 +163,7 @@ impl Durable {
         let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_number(), replay)?;
         collections.finish(store, journal.epoch())?;
         recovered.objects = store.statistics().objects;
+        recovered.took = begun.elapsed();
         store.count_version(recovered.last_version);
         let tables = journal.tables().iter().filter_map(|entry| {
             Some(DurableTable { id: TableId::of(&entry.name).ok()?, level: Level::from_wire(entry.level)? })
@@ -175,7 +179,7 @@ impl Durable {
             answers: Answers::default(),
             mirror,
             is_leaving: false,
-            counters: LogCounters::of(of.0),
+            counters: LogCounters::of(of.0, &recovered),
             recorded_version: version,
             out_version: version,
             out_group: 0,

@@ -6,6 +6,7 @@
 //! a later group verifies nevertheless, an acknowledged one is damaged, and the log is refused rather than
 //! shortened.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use farcall_base::canary::{Rule, leaves_out};
@@ -93,6 +94,8 @@ pub struct Recovered {
     pub bytes: u64,
     /// Bytes behind the last whole group: a write that was in flight when the process ended.
     pub torn_bytes: u64,
+    /// How long it took to read the log and to do again what it says.
+    pub took: Duration,
     /// How often the log was opened.
     pub epoch: u64,
     /// The highest version that was given by then.

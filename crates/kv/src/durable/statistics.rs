@@ -60,6 +60,8 @@ pub struct LogStatistics {
     pub group_records: Histogram,
     /// Microseconds of a flush.
     pub flush_us: Histogram,
+    /// How long all flushes took together.
+    pub flush_time: Duration,
 }
 
 impl LogStatistics {
@@ -70,6 +72,7 @@ impl LogStatistics {
         self.bytes += bytes as u64;
         self.group_records.add(u64::from(records));
         self.flush_us.add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        self.flush_time += time;
     }
 }
 

@@ -14,7 +14,7 @@ use farcall::{CallError, Outcome};
 use farcall_replica::{NoAnswer, Refusal};
 
 pub use backups::Backups;
-pub use counters::ReplicaCounters;
+pub use counters::{ReplicaCounters, TakeoverTimes};
 pub use images::{images_in, log_without_replicas};
 pub use primary::{Primary, PrimaryError, PrimaryPlan, Waits};
 pub use registry::{NoRegistry, OpenRegistry, RegistryPlace};

@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use farcall::bootstrap::random_incarnation;
 use farcall::{Clock, Connection, Endpoint};
@@ -13,6 +14,7 @@ use farcall_replica::{
     Record, Recovery, Registry, RegistryError, RegistryWorker,
 };
 
+use super::counters::TakeoverTimes;
 use super::images::Images;
 use super::{OpenRegistry, RegistryPlace, answer, target};
 use crate::Shard;
@@ -119,6 +121,8 @@ pub struct Primary {
     pub recovered: Recovered,
     /// The replica that was read, if one was.
     pub read_from: Option<Place>,
+    /// Where the time went until now.
+    pub times: TakeoverTimes,
 }
 
 impl Primary {
@@ -130,10 +134,12 @@ impl Primary {
         endpoint: &Endpoint,
         mut tell: impl FnMut(Waits),
     ) -> Result<Self, PrimaryError> {
+        let (begun, mut times) = (Instant::now(), TakeoverTimes::default());
         let mut registry = OpenRegistry::open(&plan.registry)?;
         let incarnation = random_incarnation();
         let life = registry.live(incarnation)?;
         let claimed = claim(plan, incarnation, &mut registry, &mut tell)?;
+        times.wait = begun.elapsed();
         // One whose first attempt was set although nobody said so comes after itself.
         if let Some(before) = claimed.before.filter(|before| *before != incarnation) {
             registry.bury(before);
@@ -156,8 +162,10 @@ impl Primary {
             let image = match disk.take() {
                 Some(image) => image,
                 None => {
+                    let begun = Instant::now();
                     let (number, place, image) =
                         fetch(&images, &record, &mut recovery, &mut reach, &mut tell)?;
+                    times.fetch += begun.elapsed();
                     (own, read_from) = (number, Some(place));
                     image
                 }
@@ -165,10 +173,11 @@ impl Primary {
             let (mirror, mirrored) = Mirror::new(mirror_of(plan, &claimed, own), image);
             match shard.open_mirrored_log(mirrored, mirror.clone(), plan.log_bytes_max) {
                 Ok(recovered) => {
+                    times.replay = recovered.took;
                     images.remove_others(own);
                     let registry = RegistryWorker::start(Box::new(registry));
                     let registry = registry.map_err(|reason| PrimaryError::Thread { reason })?;
-                    return Ok(Self { mirror, registry, life, recovered, read_from });
+                    return Ok(Self { mirror, registry, life, recovered, read_from, times });
                 }
                 // Another replica may be whole.
                 Err(error @ (LogError::Damaged { .. } | LogError::NotALog))

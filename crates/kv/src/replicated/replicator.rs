@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use farcall::{Connection, Endpoint, Instant, Outcome, Peer};
 use farcall_replica::{Mirror, NoAnswer, Outgoing, RegistryWorker};
 
-use super::counters::{ReplicaCounters, RoundTrips};
+use super::counters::{ReplicaCounters, RoundTrips, TakeoverTimes};
 use super::{answer, target};
 use crate::wire::BACKUP;
 
@@ -35,15 +35,35 @@ pub struct Replicator<'e> {
     trips: Arc<RoundTrips>,
     counters: ReplicaCounters,
     count_at: Instant,
+    /// When it began, until all replicas have everything.
+    copies_since: Option<Instant>,
 }
 
 impl<'e> Replicator<'e> {
     /// Carries the messages of a mirror over an endpoint; a call to a backup may take this long.
-    pub fn new(endpoint: &'e Endpoint, mirror: Mirror, registry: RegistryWorker, within: Duration) -> Self {
+    pub fn new(
+        endpoint: &'e Endpoint,
+        mirror: Mirror,
+        registry: RegistryWorker,
+        within: Duration,
+        takeover: &TakeoverTimes,
+    ) -> Self {
         let (ways, unsent, failed) = (HashMap::new(), Vec::new(), Arc::default());
-        let counters = ReplicaCounters::of(mirror.log().shard);
-        let (trips, count_at) = (Arc::default(), Instant::ZERO);
-        Self { endpoint, mirror, registry, within, ways, unsent, failed, trips, counters, count_at }
+        let counters = ReplicaCounters::of(mirror.log().shard, takeover);
+        let (trips, count_at, copies_since) = (Arc::default(), Instant::ZERO, Some(endpoint.clock().now()));
+        Self {
+            endpoint,
+            mirror,
+            registry,
+            within,
+            ways,
+            unsent,
+            failed,
+            trips,
+            counters,
+            count_at,
+            copies_since,
+        }
     }
 
     /// The mirror.
@@ -73,7 +93,10 @@ impl<'e> Replicator<'e> {
         let now = self.endpoint.clock().now();
         if now >= self.count_at {
             self.count_at = now + COUNT_EVERY;
-            self.counters.update(&self.mirror.status(), &self.trips);
+            let is_whole = self.counters.update(&self.mirror.status(), &self.trips);
+            if let Some(since) = self.copies_since.take_if(|_| is_whole) {
+                self.counters.copied(now - since);
+            }
         }
         done
     }
@@ -106,7 +129,7 @@ impl<'e> Replicator<'e> {
         let started = call.then(move |_, outcome: &Outcome<'_>| {
             let answer = answer(outcome);
             if answer.is_ok() {
-                trips.add((clock.now() - begun).as_micros() as u64);
+                trips.add(clock.now() - begun);
             }
             if answer == Err(NoAnswer::Silent) {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).insert(name);

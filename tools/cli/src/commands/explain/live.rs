@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use farcall_lab::explain::analysis::finding::{Finding, Section};
 
+use super::shard::Shard;
 use super::waits::{self, Party, Wait};
 use crate::commands::processes::change::{Change, IN_FLIGHT, seconds};
 use crate::commands::processes::read;
@@ -34,6 +35,10 @@ enum Reads {
     Handlers,
     /// The share of the time on a core, while turns find something.
     BusyPolls,
+    /// The share of the time for which the log of a shard flushes, as far as its own disk takes that.
+    Disk,
+    /// The same, as far as its replicas take it.
+    Replicas,
 }
 
 /// A cause of a process that runs.
@@ -89,6 +94,18 @@ const RULES: &[Rule] = &[
         next: "handlers that return sooner what they were lent",
     },
     Rule {
+        name: "flush",
+        reads: Reads::Disk,
+        cause: "the flushes of a shard's log: durable writes wait for its disk",
+        next: "more writes in flight, which share a flush, or a disk that flushes sooner (`--data` on another one)",
+    },
+    Rule {
+        name: "replica_round_trip",
+        reads: Reads::Replicas,
+        cause: "the replicas of a shard: durable writes wait for their answers",
+        next: "the slowest backup: `farcall explain --pid` of it, its disk if it flushes, and `farcall doctor --peer` of the path",
+    },
+    Rule {
         name: "handler",
         reads: Reads::Handlers,
         cause: "a handler",
@@ -126,6 +143,12 @@ pub fn watch(pids: &[u32], lasting: Duration) -> Result<Vec<Finding>, Failure> {
     let parties: Vec<_> = watched.iter().map(Watched::party).collect();
     let mut findings = waits::findings(&parties);
     findings.extend(watched.iter().flat_map(Watched::causes));
+    findings.extend(
+        watched
+            .iter()
+            .flat_map(|process| Shard::of(&process.then, &process.now))
+            .flat_map(|shard| shard.said()),
+    );
     findings.sort_by_key(|finding| finding.section);
     Ok(findings)
 }
@@ -225,11 +248,19 @@ impl Watched {
                 let share = f64::from(*looks) / f64::from(self.looks.max(1));
                 Some((share, format!("that of service {service} ran at {looks} of {} looks", self.looks)))
             }
+            Reads::Disk => self.shard(Shard::disk),
+            Reads::Replicas => self.shard(Shard::replicas),
             Reads::BusyPolls => {
                 let share = self.busy()? * self.kernel(|schedule| schedule.ran_nanos)?.min(1.0);
                 Some((share, format!("they found something {:.0} % of the time", self.busy()? * 100.0)))
             }
         }
+    }
+
+    /// The shard of this process for which something takes the most.
+    fn shard(&self, taken: fn(&Shard) -> Option<(f64, String)>) -> Option<(f64, String)> {
+        let shards = Shard::of(&self.then, &self.now);
+        shards.iter().filter_map(taken).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// The share of turns that found something.

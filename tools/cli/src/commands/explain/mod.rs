@@ -3,6 +3,7 @@
 mod live;
 pub mod rerun;
 pub mod score;
+mod shard;
 mod trial;
 mod waits;
 

@@ -134,6 +134,7 @@ pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
         "objects": recovered.objects,
         "bytes": recovered.bytes,
         "torn_bytes": recovered.torn_bytes,
+        "took_us": recovered.took.as_micros() as u64,
         "direct": is_direct,
     }))
 }

@@ -7,7 +7,7 @@ use farcall_kv::Shard;
 use farcall_kv::daemon::Daemon;
 use farcall_kv::durable::Level;
 use farcall_kv::replicated::{
-    BACKUP_NAME, Backups, OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, Waits,
+    BACKUP_NAME, Backups, OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, TakeoverTimes, Waits,
 };
 use farcall_replica::{Backup, BackupEntry, FolderShelf, Life};
 use serde_json::json;
@@ -94,16 +94,24 @@ fn domain(serve: &KvServe) -> String {
 }
 
 fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Result<(), Failure> {
-    let Primary { mirror, recovered, read_from, .. } = primary;
+    let Primary { mirror, recovered, read_from, times, .. } = primary;
     let record = mirror.status().record;
     let from = match read_from {
         Some(place) => format!("the replica at {}", place.backup),
         None => "here".to_owned(),
     };
     let shard = serve.shard;
+    let TakeoverTimes { wait, fetch, replay } = *times;
+    let seconds = [wait, fetch, replay].map(|time| time.as_secs_f64());
     report.line(format_args!(
-        "primary of shard {shard} in epoch {}, {} objects of durable tables from {from}",
-        record.epoch, recovered.objects
+        "primary of shard {shard} in epoch {}, {} objects of durable tables from {from}, after {:.3} s: {:.3} s waiting for \
+         its turn, {:.3} s reading a replica, {:.3} s replaying the log",
+        record.epoch,
+        recovered.objects,
+        seconds.iter().sum::<f64>(),
+        seconds[0],
+        seconds[1],
+        seconds[2],
     ))?;
     report.object(&json!({
         "schema": SCHEMA,
@@ -112,6 +120,9 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
         "epoch": record.epoch,
         "objects": recovered.objects,
         "from": from,
+        "wait_us": wait.as_micros() as u64,
+        "fetch_us": fetch.as_micros() as u64,
+        "replay_us": replay.as_micros() as u64,
     }))
 }
 
@@ -119,8 +130,8 @@ impl Replicated<'_> {
     /// Lets a daemon carry the messages to the backups, and be a backup itself if it is to.
     pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
         let Self { serve, registry, primary } = self;
-        let Primary { mirror, registry: worker, life, .. } = primary;
-        daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease));
+        let Primary { mirror, registry: worker, life, times, .. } = primary;
+        daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease, &times));
         let mut kept = None;
         if serve.backup {
             let name = format!("{BACKUP_NAME}.{}", serve.shard);
