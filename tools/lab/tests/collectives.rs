@@ -89,8 +89,12 @@ fn threads_shuffle_over_every_real_transport() {
 #[test]
 fn launches_share_the_operations_and_have_seeds_of_their_own() {
     let plans = PushPolicy::ALL.map(|push| plan(Collective::Shuffle, 6, 1_000, push));
-    let means =
-        Means { transport: TransportKind::HOMA_SIM, settings: Settings::default(), assignments: Vec::new() };
+    let means = Means {
+        transport: TransportKind::HOMA_SIM,
+        settings: Settings::default(),
+        assignments: Vec::new(),
+        counts: true,
+    };
     let of_plans =
         launches::run(&plans, 2, &Place::Simulated(Box::new(profile())), &means).expect("simulated launches");
     for (plan, launches) in plans.iter().zip(&of_plans) {

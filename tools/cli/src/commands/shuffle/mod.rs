@@ -55,7 +55,9 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
         let place = place(shuffle, transport, profile.as_ref());
         let series = profile.as_ref().filter(|_| transport.is_simulated()).and_then(|p| series(shuffle, p));
         let table = Table { shuffle, transport, place: &place, series };
-        let means = Means { transport, settings: settings.clone(), assignments: assignments.clone() };
+        // Records say what was counted.
+        let counts = shuffle.recording.record.is_some() || shuffle.output.json.is_some();
+        let means = Means { transport, settings: settings.clone(), assignments: assignments.clone(), counts };
         progress.suspend(|| table.header(&mut report))?;
         for &(ranks, size) in &cells {
             let plans: Vec<CollectivePlan> =

@@ -69,7 +69,7 @@ impl VariedTest for VariedShuffle<'_> {
         shuffle.transport = vec![self.transport];
         let profile = profile(&shuffle)?;
         let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
-        let means = Means { transport: self.transport, settings, assignments };
+        let means = Means { transport: self.transport, settings, assignments, counts: false };
         Ok((place(&shuffle, self.transport, profile.as_ref()), means))
     }
 

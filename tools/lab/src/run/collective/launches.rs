@@ -44,6 +44,8 @@ pub struct Means {
     pub settings: Settings,
     /// The assignments that led to those, for other processes.
     pub assignments: Vec<String>,
+    /// Whether the counters of first launches are to be known: on a simulated fabric these are alone then.
+    pub counts: bool,
 }
 
 /// What came of one launch.
@@ -93,16 +95,20 @@ pub fn run(
         Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
         Place::Threads | Place::Processes(_) => 1,
     };
-    let mut done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
-    if at_once.min(jobs.len()) > 1 {
-        // Counters are of the whole process: of several launches at once none can say which were its own.
-        for launch in done.iter_mut().flatten() {
+    // Counters are of the whole process: of several launches at once none can say which were its own.
+    let alone = if means.counts && at_once > 1 { plans.len().min(jobs.len()) } else { 0 };
+    let (first, rest) = jobs.split_at(alone);
+    let mut done = in_parallel(first, 1, |plan| launch(plan, place, means));
+    let mut others = in_parallel(rest, at_once, |plan| launch(plan, place, means));
+    if at_once.min(rest.len()) > 1 {
+        for launch in others.iter_mut().flatten() {
             if let Some(run) = &mut launch.simulated {
                 run.counters.clear();
                 launch.losses = Losses { dropped: run.totals.drops(), ..Losses::default() };
             }
         }
     }
+    done.extend(others);
     let mut of_plans = vec![Vec::new(); plans.len()];
     for (number, launch) in done.into_iter().enumerate() {
         of_plans[number % plans.len()].push(launch?);
@@ -124,7 +130,7 @@ fn part_of(plan: &CollectivePlan, launch: u32, launches: u32) -> CollectivePlan 
 }
 
 fn launch(plan: &CollectivePlan, place: &Place, means: &Means) -> Result<Launch, LaunchError> {
-    let Means { transport, settings, assignments } = means;
+    let Means { transport, settings, assignments, .. } = means;
     Ok(match place {
         Place::Simulated(profile) => {
             let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
