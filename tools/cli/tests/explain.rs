@@ -103,6 +103,54 @@ fn causes_that_are_put_into_a_simulated_fabric_are_named_first() {
     assert!(first * 10 >= all * 9, "{first} of {all} are named first: {scores:#?}");
 }
 
+/// What is said of a run of these arguments.
+fn explained(name: &str, arguments: &[&str]) -> String {
+    let folder = std::env::temp_dir().join(format!("farcall-explain-{name}-{}", std::process::id()));
+    let run = folder.to_str().expect("a path in text").to_owned();
+    let output = farcall(&[arguments, &["--quiet", "--record", &run]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(farcall(&["explain", &run]).stdout).expect("text");
+    std::fs::remove_dir_all(&folder).expect("the run was recorded");
+    said
+}
+
+#[test]
+fn a_receiver_works_on_each_message_and_what_limits_the_stream_is_said() {
+    let messages = ["msgrate", "--transport", "ring+shm", "--mode", "callbacks-avail", "--sizes", "8"];
+    let slow = ["--in-flight", "16", "--count", "2000", "--handler", "100us", "--trace"];
+    let said = explained("handler", &[&messages[..], &slow].concat());
+    let first = said.lines().find(|line| line.contains("what limits: ")).expect("a cause");
+    // Where others use the cores that is said before.
+    let causes = [
+        "what the receiver does with each message",
+        "a core that is shared",
+        "the receiver is the slower side",
+    ];
+    assert!(causes.iter().any(|cause| first.contains(cause)), "{said}");
+    let next = said.lines().find(|line| line.contains("what next: ")).expect("an experiment");
+    assert!(next.contains("times the rate if it is the first cause"), "{said}");
+}
+
+#[test]
+fn of_durable_writes_the_log_is_named_or_ruled_out() {
+    let writes = ["perf", "writeThroughput", "--transport", "ring+shm", "--durability", "flushed"];
+    let said = explained("log", &[&writes[..], &["--objects", "500", "--count", "300"]].concat());
+    let log = ["what limits: the log's flushes: the busiest log flushes", "the log is not what limits"];
+    assert!(log.iter().any(|words| said.contains(words)), "{said}");
+}
+
+#[test]
+fn a_load_that_is_not_carried_is_saturation_and_less_of_it_is_carried() {
+    let load =
+        ["perf", "echoWorkload", "--transport", "basic+sim", "--fabric", "connectx7-ndr", "--nodes", "4"];
+    let of = |name: &str, part: &str| {
+        explained(name, &[&load[..], &["--workload", "W3", "--count", "500", "--load", part]].concat())
+    };
+    let too_much = of("too-much", "0.2");
+    assert!(too_much.contains("what limits: saturation: more is offered than is carried"), "{too_much}");
+    assert!(!of("enough", "0.01").contains("saturation"));
+}
+
 #[test]
 fn the_experiment_that_it_proposes_confirms_a_cause_that_was_put_in() {
     let folder = std::env::temp_dir().join(format!("farcall-explain-test-{}", std::process::id()));

@@ -75,6 +75,8 @@ fn writes_are_measured_to_the_disk_if_that_is_asked_for() {
     assert_eq!(writes.len(), 1);
     assert!(found.iter().all(|record| record["durability"] == "flushed"));
     assert!(writes[0]["samples"].as_u64() >= Some(30), "every write was answered: {}", writes[0]);
+    let counted = |name: &str| writes[0]["server_counters"][format!("kv-log#0.{name}")].as_u64().unwrap_or(0);
+    assert!(counted("groups") > 0 && counted("flush_time") > 0, "{}", writes[0]);
     let sentence = sentence(&[&basic[..], &["--durability", "replicated=2"]].concat(), 2);
     assert!(sentence.contains("takes backups, which perf does not start"), "{sentence}");
 }

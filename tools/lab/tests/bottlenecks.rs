@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
-use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::{Action, Cluster, Picos, Profile, Schedule, Scheduled};
+use farcall::{Instant, TransportKind};
 use farcall_lab::explain::analysis::finding::{Finding, Section};
 use farcall_lab::explain::recorded::causes::causes;
 use farcall_lab::explain::recorded::{RecordedFigure, RecordedRun, Run, anatomy};
@@ -26,6 +26,8 @@ struct Bottleneck<'a> {
     settings: &'a [&'a str],
     fabric: &'a [&'a str],
     prepare: fn(&Cluster),
+    /// Hosts that answer, and as many that call.
+    pairs: usize,
 }
 
 const NONE: Bottleneck<'_> = Bottleneck {
@@ -35,6 +37,7 @@ const NONE: Bottleneck<'_> = Bottleneck {
     settings: &[],
     fabric: &[],
     prepare: |_| (),
+    pairs: 1,
 };
 
 /// Simulations of one process count together, so they run one after the other.
@@ -50,12 +53,12 @@ fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> Outcome {
         buffers: Buffers::Copied,
         closed_loop: ClosedLoop {
             assignments,
-            calls: 5000,
+            calls: 5000 / bottleneck.pairs as u64,
             lasting: Duration::from_secs(1),
             warmup_calls: 0,
             in_flight: bottleneck.in_flight,
-            clients: 1,
-            servers: 1,
+            clients: bottleneck.pairs,
+            servers: bottleneck.pairs,
             seed: 1,
             instruments: Instruments { trace: true, handler: Duration::from_nanos(bottleneck.handler_ns) },
         },
@@ -71,6 +74,8 @@ fn run(name: &str, bottleneck: &Bottleneck<'_>) -> RecordedRun {
         "calls_per_second": outcome.calls_per_second,
         "counters": outcome.counters,
         "trace": outcome.traced.summary,
+        "clients": bottleneck.pairs,
+        "servers": bottleneck.pairs,
     });
     let figure = RecordedFigure {
         schema: farcall_lab::record::SCHEMA.to_owned(),
@@ -82,7 +87,7 @@ fn run(name: &str, bottleneck: &Bottleneck<'_>) -> RecordedRun {
         unit: "ns".to_owned(),
         statistic: "p50".to_owned(),
         samples: outcome.calls,
-        in_flight: bottleneck.in_flight as u64,
+        in_flight: (bottleneck.in_flight * bottleneck.pairs) as u64,
         more: more.as_object().cloned().unwrap_or_else(Map::new),
     };
     RecordedRun { name: name.to_owned(), run: Run::begin(Vec::new(), 1, Vec::new()), figures: vec![figure] }
@@ -184,6 +189,47 @@ fn pauses_of_a_server_and_of_a_client_are_named_from_what_was_counted() {
         assert_eq!(first.rule, rule, "{findings:#?}");
         let share = first.figure("share_percent").expect("a share");
         assert!((share - 50.0).abs() < 15.0, "{first:?}");
+    }
+}
+
+/// Makes everything take a host ten times as long.
+fn slow_down(cluster: &Cluster, host: u32) {
+    let schedule = Schedule::new().at(Instant::ZERO, Action::Slow { hosts: vec![host], factor: 10 });
+    cluster.fabric().set_schedule(schedule).expect("the host is there");
+}
+
+#[test]
+fn a_slow_one_of_four_servers_is_named() {
+    let slow_server: fn(&Cluster) = |cluster| slow_down(cluster, 2);
+    for transport in [TransportKind::RING_SIM, TransportKind::BASIC_SIM] {
+        let findings = causes(&[observed(&Bottleneck { transport, pairs: 4, prepare: slow_server, ..NONE })]);
+        let first = findings.first().expect("something limits");
+        assert_eq!(first.rule, "slow_server", "{transport}: {findings:#?}");
+        assert!(first.sentence.contains("number 2 works"), "{first:?}");
+        let even = causes(&[observed(&Bottleneck { transport, pairs: 4, ..NONE })]);
+        assert!(even.iter().all(|finding| finding.rule != "slow_server"), "{transport}: {even:#?}");
+    }
+}
+
+/// What the client sends is lost for 20 us of every 500; what the server sends is not.
+fn part_one_way(cluster: &Cluster) {
+    let at = |us: u64| Instant::ZERO + Duration::from_micros(us);
+    let parted = |schedule: Schedule, turn: u64| {
+        let action = Action::Partition { from: vec![1], to: vec![0], one_way: true };
+        schedule.at(at(500 * turn), action).at(at(500 * turn + 20), Action::Heal)
+    };
+    cluster.fabric().set_schedule((1..200).fold(Schedule::new(), parted)).expect("the hosts are there");
+}
+
+#[test]
+fn a_path_that_is_parted_one_way_is_named() {
+    for transport in [TransportKind::BASIC_SIM, TransportKind::HOMA_SIM] {
+        let findings = causes(&[observed(&Bottleneck { transport, prepare: part_one_way, ..NONE })]);
+        assert_eq!(
+            findings.first().expect("something limits").rule,
+            "partition",
+            "{transport}: {findings:#?}"
+        );
     }
 }
 

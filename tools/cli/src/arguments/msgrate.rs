@@ -8,6 +8,7 @@ use farcall_lab::run::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
 use super::measuring::{Tracing, Varying};
+use super::perf::handler_time;
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
@@ -62,6 +63,9 @@ pub struct Msgrate {
     /// Seconds after which a measurement has failed
     #[arg(long = "within", alias = "seconds", default_value = "60", value_parser = parse_seconds)]
     pub seconds: Duration,
+    /// How long the receiver works on each message, such as 500ns
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
+    pub handler: Duration,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]

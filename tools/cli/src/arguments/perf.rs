@@ -116,7 +116,7 @@ fn parse_load(text: &str) -> Result<f64, String> {
 }
 
 /// What a handler may take: at most a second.
-fn handler_time(text: &str) -> Result<Duration, String> {
+pub fn handler_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time <= Duration::from_secs(1) { Ok(time) } else { Err(format!("`{text}` is more than 1s")) }
 }

@@ -99,6 +99,59 @@ const INJECTIONS: &[Injection] = &[
     put_in("switching", "B --in-flight 8 --set fabric.switch.latency_ns=5000"),
     put_in("pcie_trips", "B --in-flight 8 --set fabric.nic.pcie_round_trip_ns=5000"),
     put_in("held_up", "R --in-flight 8 --set fault.delay_permille=1000 --set fault.delay_time=5us"),
+    put_in("held_up", "R --in-flight 8 --set fault.delay_permille=100 --set fault.delay_time=50us"),
+    put_in("held_up", "B --in-flight 8 --set fault.delay_permille=200 --set fault.delay_time=20us"),
+    put_in("loss", "B --in-flight 8 --handler 2us --set fault.drop_permille=10"),
+    put_in("handler", "B --in-flight 8 --handler 20us --set fault.drop_permille=1"),
+    put_in(
+        "loss",
+        "shuffle --nodes 8 --sizes 16000 --ops 20 --transport homa+sim --set fault.drop_permille=10",
+    ),
+    put_in("corruption", "H --in-flight 8 --set homa.checksum=true --set fault.corrupt_permille=10"),
+    put_in("receive_queue", "H --in-flight 16 --clients 4 --set fabric.nic.receive_queue_packets=8"),
+    put_in(
+        "link",
+        "perf echo --transport ring+sim --sizes 64K --in-flight 8 --set fabric.link.gbps=40 --set fabric.lanes.ring_bytes=8192",
+    ),
+    put_in(
+        "grants",
+        "perf echo --transport homa+sim --sizes 100K --set homa.rtt_bytes=1K --set fabric.link.propagation_ns=5000",
+    ),
+    put_in(
+        "grants",
+        "perf echo --transport basic+sim --sizes 200K --in-flight 2 --set basic.rtt_bytes=4K --set basic.window_bytes=4K --set fabric.link.propagation_ns=5000",
+    ),
+    put_in(
+        "serving",
+        "perf echo --transport ring+sim --sizes 100 --in-flight 1 --clients 16 --set fabric.host.handler_ns=1000",
+    ),
+    put_in(
+        "take_packets",
+        "perf echo --transport basic+sim --sizes 100 --in-flight 8 --clients 4 --set fabric.host.receive_packet_ns=1000",
+    ),
+    put_in(
+        "copy_in",
+        "perf echo --transport ring+sim --sizes 8000 --in-flight 16 --set fabric.host.receive_byte_ns=1",
+    ),
+    put_in("poll", "B --in-flight 16 --set fabric.host.poll_ns=6000"),
+    put_in("pcie", "perf echo --transport ring+sim --sizes 64K --in-flight 8 --set fabric.nic.pcie_gbps=20"),
+    put_in(
+        "make_packets",
+        "shuffle --nodes 8 --sizes 64000 --ops 20 --transport basic+sim --set fabric.host.send_packet_ns=4000",
+    ),
+    put_in(
+        "flight",
+        "shuffle --nodes 8 --sizes 1000 --ops 20 --transport ring+sim --set fabric.link.propagation_ns=20000",
+    ),
+    put_in(
+        "saturation",
+        "perf echoWorkload --transport homa+sim --nodes 4 --workload W3 --load 0.2 --count 500",
+    ),
+    put_in(
+        "saturation",
+        "perf echoWorkload --transport basic+sim --nodes 4 --workload W3 --load 0.1 --count 500",
+    ),
+    put_in("window", "R --in-flight 2"),
     put_in("window", "R --in-flight 1"),
     put_in("window", "B --in-flight 1"),
 ];

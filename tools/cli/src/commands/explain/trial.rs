@@ -51,7 +51,7 @@ fn of_cause(
     let mut differs = Vec::new();
     for seed in run.run.seed..run.run.seed + pairs {
         let (before, after) = (before.run(seed)?, after.run(seed)?);
-        rates.push((rate(&after)?, rate(&before)?));
+        rates.push((measured(&after, experiment)?, measured(&before, experiment)?));
         let found = diff(&[before], &[after], seed).environment;
         differs
             .extend(found.into_iter().map(|(name, ..)| name).filter(|name| !OWN_TO_RUNS.contains(&&**name)));
@@ -63,10 +63,10 @@ fn of_cause(
     Ok(Some(finding(evidence, cause, experiment, ratio, &differs)))
 }
 
-fn rate(run: &RecordedRun) -> Result<f64, Failure> {
+fn measured(run: &RecordedRun, experiment: &Experiment) -> Result<f64, Failure> {
     let evidence = run.figures.iter().find_map(|figure| Evidence::of(figure, run));
     let none = || Failure::Run("a run of the experiment measured nothing".to_owned());
-    evidence.map(|evidence| evidence.in_flight.unwrap_or(1.0) / evidence.operation_nanos).ok_or_else(none)
+    evidence.and_then(|evidence| experiment.measure.of(&evidence)).ok_or_else(none)
 }
 
 fn finding(
@@ -93,10 +93,11 @@ fn finding(
         )
     };
     let sentence = format!(
-        "{outcome}: {}; with `{}` {:.2} [{least:.2}, {most:.2}] times the rate over {} pairs, predicted {low:.2} to {high:.2}",
+        "{outcome}: {}; with `{}` {:.2} [{least:.2}, {most:.2}] times {} over {} pairs, predicted {low:.2} to {high:.2}",
         cause.rule.cause,
         experiment.words.join(" "),
         measured.ratio,
+        experiment.measure.words(),
         measured.blocks,
     );
     let figures = [

@@ -17,6 +17,9 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     if !msgrate.raw.is_empty() && msgrate.threads > 1 {
         return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
     }
+    if !msgrate.raw.is_empty() && !msgrate.handler.is_zero() {
+        return Err(Failure::Usage("the loops of --raw have no handler: leave --handler out".to_owned()));
+    }
     check_raw(msgrate)?;
     msgrate.over.check_transports(&msgrate.transports())?;
     msgrate.tuning.check_needed(&msgrate.transports())?;
@@ -65,6 +68,7 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
             threads: msgrate.threads as usize,
             raw,
             traced: msgrate.tracing.is_on(),
+            handler: msgrate.handler,
             lasting: msgrate.seconds,
             seed: msgrate.tuning.seed,
         })

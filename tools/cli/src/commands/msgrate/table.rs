@@ -131,6 +131,8 @@ fn record(line: &RateLine, result: &MessageRateResult, name: &str, value: f64, u
         ("regime", json!(line.regime.map(|regime| regime.to_string()))),
         ("blocks_discarded", line.discarded.into()),
         ("losses", json!(result.losses)),
+        ("sender", json!(result.sender)),
+        ("receiver", json!(result.receiver)),
         ("time_ratio", json!(ratio.map(|ratio| ratio.ratio))),
         ("ratio_low", json!(interval.map(|(low, _)| low))),
         ("ratio_high", json!(interval.map(|(_, high)| high))),

@@ -226,6 +226,7 @@ impl CellRun {
             threads: 1,
             raw: None,
             traced: false,
+            handler: Duration::ZERO,
             lasting: STREAM_WITHIN,
             seed: 0,
         };

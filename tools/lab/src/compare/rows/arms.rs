@@ -148,6 +148,7 @@ impl BudgetRow {
             threads: 1,
             raw: None,
             traced: false,
+            handler: Duration::ZERO,
             lasting: MESSAGES_LASTING_MAX.max(comparison.arm_lasting * 10),
             seed: comparison.seed,
         }

@@ -11,6 +11,7 @@ mod causes;
 use serde_json::Value;
 
 use self::causes::{Cause, causes};
+use super::causes::DurableWrites;
 use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{PARTS, TraceSummary};
@@ -166,8 +167,12 @@ pub fn anatomy(runs: &[RecordedRun]) -> Vec<Finding> {
     let several = runs.len() > 1;
     let of_run = |run: &RecordedRun| {
         let name = if several { format!("{} ", run.name) } else { String::new() };
-        // Where resources were observed their counters go before the patterns of a trace.
-        let unseen = run.figures.iter().filter(|figure| !figure.more.contains_key("uses"));
+        // Where resources were observed their counters go before the patterns of a trace, and so does a log
+        // that is always at work.
+        let is_seen = |figure: &&RecordedFigure| {
+            figure.more.contains_key("uses") || DurableWrites::of(figure).is_some_and(|writes| writes.limit())
+        };
+        let unseen = run.figures.iter().filter(|figure| !is_seen(figure));
         let cells: Vec<_> = unseen.filter_map(Anatomy::of).collect();
         cells.into_iter().flat_map(move |cell| ranked(&cell, &name)).collect::<Vec<_>>()
     };

@@ -5,11 +5,17 @@
 //! their mean number there is the rate times the mean time. So the longest part says where messages are; the
 //! shortest time that any message had in it says how much of it is waiting.
 
+mod causes;
+
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use self::causes::Cause;
 use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, Part};
+use crate::run::msgrate::SideFound;
 
 /// Traced messages that a judgement needs.
 const MESSAGES_MIN: u64 = 100;
@@ -23,13 +29,56 @@ const SUM_TOLERANCE: f64 = 0.02;
 /// The mode whose receiver posts no receives.
 const HANDLER: &str = "handler";
 
+/// The most causes that are named for one measurement.
+const CAUSES_MAX: usize = 4;
+
 /// A measurement whose messages were traced.
 struct Stream {
     about: String,
     mode: String,
     in_flight: u64,
+    threads: f64,
+    messages: f64,
+    seconds: f64,
     per_second: f64,
     trace: MessageSummary,
+    sender: Side,
+    receiver: Side,
+}
+
+/// What one side found of itself; nothing in older records.
+#[derive(Debug, Default)]
+struct Side {
+    counters: BTreeMap<String, f64>,
+    idle: Option<f64>,
+    waited: Option<f64>,
+}
+
+impl Side {
+    fn of(value: Option<&Value>) -> Self {
+        let found = value.cloned().and_then(|value| serde_json::from_value::<SideFound>(value).ok());
+        let SideFound { counters, idle, waited } = found.unwrap_or_default();
+        let mut sums = BTreeMap::new();
+        for (name, count) in &counters {
+            *sums.entry(name.rsplit('.').next().unwrap_or_default().to_owned()).or_default() += *count as f64;
+        }
+        Self { counters: sums, idle, waited }
+    }
+
+    /// A counter's sum over all groups that have it.
+    fn counted(&self, name: &str) -> f64 {
+        self.counters.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// The share of the time in which it had a core.
+    fn runs(&self) -> f64 {
+        (1.0 - self.waited.unwrap_or(0.0)).max(0.01)
+    }
+
+    /// The share of that in which it had work. Waiting for a core counts as work before it is taken off.
+    fn works(&self, idle: f64) -> f64 {
+        ((self.runs() - idle) / self.runs()).clamp(0.0, 1.0)
+    }
 }
 
 impl Stream {
@@ -44,8 +93,13 @@ impl Stream {
             about: format!("{} {}", figure.transport, figure.name),
             mode: figure.more.get("mode").and_then(Value::as_str).unwrap_or_default().to_owned(),
             in_flight: figure.in_flight,
+            threads: figure.more.get("threads").and_then(Value::as_f64).unwrap_or(1.0).max(1.0),
+            messages: figure.samples.max(1) as f64,
+            seconds: figure.samples.max(1) as f64 / figure.value,
             per_second: figure.value,
             trace,
+            sender: Side::of(figure.more.get("sender")),
+            receiver: Side::of(figure.more.get("receiver")),
         })
     }
 
@@ -78,8 +132,43 @@ pub fn messages(runs: &[RecordedRun]) -> Vec<Finding> {
     runs.iter().flat_map(of_run).collect()
 }
 
+/// Where idleness was watched the causes by counters, otherwise where a typical message spends its time.
 fn findings(stream: &Stream, run: &str) -> Vec<Finding> {
     let about = format!("{run}{}", stream.about);
+    let causes = causes::rank(stream);
+    if causes.is_empty() {
+        return by_parts(stream, &about);
+    }
+    let hypothesis = |(place, cause): (usize, &Cause)| {
+        let sentence = format!(
+            "{}. {}; consistent with what was counted, not tested: without it up to {:.2} times the rate",
+            place + 1,
+            cause.words,
+            cause.gain
+        );
+        let (low, high) = cause.predicted();
+        let figures = [
+            ("rank", (place + 1) as f64),
+            ("gain", cause.gain),
+            ("predicted_low", low),
+            ("predicted_high", high),
+        ];
+        Finding::new(Section::Hypothesis, cause.rule, &about, sentence).with(figures)
+    };
+    let next = causes.first().map(|cause| {
+        let (low, high) = cause.predicted();
+        let sentence = format!(
+            "{}: {low:.2} to {high:.2} times the rate if it is the first cause, the same if it is not",
+            cause.next
+        );
+        Finding::new(Section::NextExperiment, "change_the_first", &about, sentence)
+            .with([("predicted_low", low), ("predicted_high", high)])
+    });
+    let hypotheses = causes.iter().take(CAUSES_MAX).enumerate().map(hypothesis);
+    core::iter::once(whole(stream, &about)).chain(hypotheses).chain(next).collect()
+}
+
+fn by_parts(stream: &Stream, about: &str) -> Vec<Finding> {
     let ranked = stream.ranked();
     let named: Vec<_> = ranked.iter().filter(|(_, _, share)| *share >= SHARE_MIN).collect();
     let hypotheses = named.iter().enumerate().map(|(place, (name, part, share))| {
@@ -92,12 +181,12 @@ fn findings(stream: &Stream, run: &str) -> Vec<Finding> {
             ("least_ns", part.least),
             ("messages_there", stream.there(*part)),
         ];
-        Finding::new(Section::Hypothesis, rule(name), &about, sentence).with(figures)
+        Finding::new(Section::Hypothesis, rule(name), about, sentence).with(figures)
     });
     let next = named.first().map(|(name, part, _)| {
-        Finding::new(Section::NextExperiment, "change_the_first", &about, next(stream, name, *part))
+        Finding::new(Section::NextExperiment, "change_the_first", about, next(stream, name, *part))
     });
-    core::iter::once(whole(stream, &about)).chain(hypotheses).chain(next).collect()
+    core::iter::once(whole(stream, about)).chain(hypotheses).chain(next).collect()
 }
 
 /// The waterfall in words, or that its parts contradict the whole.

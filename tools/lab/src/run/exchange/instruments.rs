@@ -34,7 +34,7 @@ pub struct Asides {
 }
 
 /// What the kernel counts of this thread at some time.
-pub(super) struct KernelAccount {
+pub(crate) struct KernelAccount {
     at: Instant,
     /// How long it was ready to run and had no core, since it began.
     waited_nanos: u64,
@@ -42,14 +42,14 @@ pub(super) struct KernelAccount {
 
 impl KernelAccount {
     /// The account now; `None` where the kernel keeps none.
-    pub(super) fn read() -> Option<Self> {
+    pub(crate) fn read() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         let waited_nanos = text.split_whitespace().nth(1)?.parse().ok()?;
         Some(Self { at: Instant::now(), waited_nanos })
     }
 
     /// The share of the time since then in which the thread was ready to run and had no core.
-    pub(super) fn waited_since(&self) -> Option<f64> {
+    pub(crate) fn waited_since(&self) -> Option<f64> {
         let now = Self::read()?;
         let span = (now.at - self.at).as_nanos().max(1) as f64;
         Some((now.waited_nanos.saturating_sub(self.waited_nanos) as f64 / span).min(1.0))

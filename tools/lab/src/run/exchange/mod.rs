@@ -28,6 +28,7 @@ pub use cluster::{ExchangeError, Placement, run, run_with};
 pub(crate) use cluster::{Report, Seats, Workers, run_by, run_workers, run_workers_with};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
+pub(crate) use instruments::KernelAccount;
 pub use instruments::{Asides, Instruments};
 pub use report::{ClientReport, ExchangeResult, ProcessFound, Rest};
 pub use simulated::{simulate, simulate_with};

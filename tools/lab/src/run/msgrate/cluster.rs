@@ -14,7 +14,7 @@ use farcall_limit::{CorePair, CoresError, allowed_cores};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
-use super::{MessageRate, MessageRateResult};
+use super::{MessageRate, MessageRateResult, SideFound};
 use crate::explain::trace::{HostTrace, TracedMessages};
 use crate::files::ScratchFolder;
 use crate::run::bench::Bench;
@@ -165,7 +165,7 @@ struct Gathered {
     elapsed: Option<Duration>,
     sent: Vec<HostTrace>,
     received: Vec<HostTrace>,
-    losses: Losses,
+    sides: [SideFound; 2],
     failures: Vec<String>,
     reports: usize,
 }
@@ -174,13 +174,13 @@ impl Gathered {
     fn add(&mut self, report: WorkerReport) {
         self.reports += 1;
         match report {
-            WorkerReport::Sender { losses, traces } => {
-                self.losses = self.losses.and(losses);
+            WorkerReport::Sender { found, traces } => {
+                self.sides[0] = found;
                 self.sent.extend(traces);
             }
-            WorkerReport::Receiver { elapsed, losses, traces } => {
+            WorkerReport::Receiver { elapsed, found, traces } => {
                 self.elapsed = Some(elapsed);
-                self.losses = self.losses.and(losses);
+                self.sides[1] = found;
                 self.received.extend(traces);
             }
             WorkerReport::Failed(why) => self.failures.push(why),
@@ -197,7 +197,10 @@ impl Gathered {
                 // number.
                 let pairs = self.sent.iter().zip(&self.received);
                 let traced = rate.traced.then(|| TracedMessages::on_machine(pairs));
-                Ok(MessageRateResult { elapsed, messages: rate.messages, losses: self.losses, traced })
+                let [sender, receiver] = self.sides;
+                let losses = Losses::of(&sender.counters).and(Losses::of(&receiver.counters));
+                let messages = rate.messages;
+                Ok(MessageRateResult { elapsed, messages, losses, sender, receiver, traced })
             }
             None => {
                 // Both sides may say the same.

@@ -15,6 +15,7 @@ mod send;
 mod work;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use farcall::{ReceiveError, SendError, Tag};
 use farcall_base::seed_of_stream;
@@ -50,6 +51,8 @@ pub struct MessageRate {
     pub raw: Option<Raw>,
     /// Trace the messages, those of a warm-up left out.
     pub traced: bool,
+    /// How long the receiver works on each message.
+    pub handler: Duration,
     /// The longest that the measurement may last.
     pub lasting: Duration,
     /// What faults draw follows it.
@@ -120,8 +123,25 @@ pub struct MessageRateResult {
     pub messages: u64,
     /// What fell meanwhile, at both sides.
     pub losses: Losses,
+    /// What the sender found of itself.
+    pub sender: SideFound,
+    /// What the receiver did.
+    pub receiver: SideFound,
     /// The newest of them, if they were traced.
     pub traced: Option<TracedMessages>,
+}
+
+/// What one side found of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideFound {
+    /// What its counters counted; those that did not move are left out.
+    pub counters: BTreeMap<String, u64>,
+    /// The share of the time in which its busiest thread had nothing to do; only of traced messages, because it
+    /// takes looks at the clock.
+    pub idle: Option<f64>,
+    /// The share of the time in which the thread that waited the most for a core did; `None` where the kernel
+    /// does not tell.
+    pub waited: Option<f64>,
 }
 
 /// Says that the receiver has posted its receives and its clock runs.
@@ -138,6 +158,8 @@ const WARM_UP_MESSAGES_MIN: u64 = 250_000;
 #[derive(Clone, Copy, Debug)]
 struct Share {
     message_bytes: usize,
+    /// How long the receiver works on each.
+    handler: Duration,
     slots: usize,
     messages: u64,
     /// Messages that each slot has at least. Loops ask for each message, so nothing is divided there.
@@ -147,16 +169,32 @@ struct Share {
 }
 
 impl Share {
-    /// `messages` of `message_bytes` bytes among this many slots, which are one or more.
-    fn new(message_bytes: usize, slots: usize, messages: u64) -> Self {
+    /// So many messages of a measurement, among the slots of a thread, which are one or more.
+    fn new(rate: &MessageRate, messages: u64) -> Self {
+        Self {
+            message_bytes: rate.message_bytes,
+            handler: rate.handler,
+            ..Self::among(rate.in_flight, messages)
+        }
+    }
+
+    fn among(slots: usize, messages: u64) -> Self {
         let (each, rest) = (messages / slots as u64, messages % slots as u64);
-        Self { message_bytes, slots, messages, each, with_one_more: rest as usize }
+        Self {
+            message_bytes: 0,
+            handler: Duration::ZERO,
+            slots,
+            messages,
+            each,
+            with_one_more: rest as usize,
+        }
     }
 
     /// A tenth of the messages, but [`WARM_UP_MESSAGES_MIN`] and one for each slot at least, to begin with.
     fn warm_up(&self) -> Self {
         let messages = (self.messages / 10).max(WARM_UP_MESSAGES_MIN.min(self.messages));
-        Self::new(self.message_bytes, self.slots, messages.max(self.slots as u64))
+        let Self { message_bytes, handler, slots, .. } = *self;
+        Self { message_bytes, handler, ..Self::among(slots, messages.max(slots as u64)) }
     }
 
     /// How many messages a slot has.

@@ -15,9 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::receive::look_at;
 use super::work::{Job, Limit, OVERHEAD_MAX, SENDER, WorkerReport, sentence};
-use super::{LoopError, Share, write_number};
+use super::{LoopError, Share, SideFound, write_number};
 use crate::run::beside;
-use crate::run::losses::Losses;
 
 /// How a raw loop finds what has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +34,7 @@ farcall_base::named!(Raw: WaitAny = "waitany", TestAny = "testany", Test = "test
 /// Does the part of one process.
 pub(super) fn take_part(job: &Job, raw: Raw, bootstrap: &Bootstrap) -> Result<WorkerReport, String> {
     let rate = &job.rate;
-    let share = Share::new(rate.message_bytes, rate.in_flight, rate.messages);
+    let share = Share::new(rate, rate.messages);
     let slots = share.used_slots();
     match rate.transport.as_str() {
         "ucx" => {
@@ -73,7 +72,7 @@ fn measure(
     let warm_up = share.warm_up();
     let mut elapsed = Duration::ZERO;
     for (name, share) in [("warm-up", warm_up), ("measured", share)] {
-        let mut limit = Limit::new(job.rate.lasting, job.shares_cores);
+        let mut limit = Limit::new(job.rate.lasting, job.shares_cores, false);
         let is_sender = bootstrap.rank == SENDER;
         if !is_sender {
             (0..share.used_slots()).for_each(|slot| slots.receive(slot));
@@ -87,10 +86,10 @@ fn measure(
         meet(slots, bootstrap, &format!("{name} ends"))?;
     }
     // A library counts for itself.
-    let (losses, traces) = (Losses::default(), Vec::new());
+    let (found, traces) = (SideFound::default(), Vec::new());
     Ok(match bootstrap.rank {
-        SENDER => WorkerReport::Sender { losses, traces },
-        _ => WorkerReport::Receiver { elapsed, losses, traces },
+        SENDER => WorkerReport::Sender { found, traces },
+        _ => WorkerReport::Receiver { elapsed, found, traces },
     })
 }
 
@@ -139,7 +138,7 @@ fn receive(slots: &mut impl RawSlots, share: Share, limit: &mut Limit) -> Result
     while in_flight > 0 {
         let complete = slots.next_complete();
         if let Some(slot) = complete {
-            if !look_at(slots.memory(slot), &share, received[slot]) {
+            if !look_at::<false>(slots.memory(slot), &share, received[slot]) {
                 return Err(LoopError::Wrong);
             }
             received[slot] += 1;

@@ -2,8 +2,10 @@
 //!
 //! None is inlined: compiled into one function they would take each other's registers.
 
-use core::hint::black_box;
+use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
 
 use farcall::{Context, Endpoint, Event, Peer, ReceiveOutcome, Receiving};
 use farcall_limit::read_every_word;
@@ -19,22 +21,47 @@ pub fn receive(
     share: Share,
     limit: &mut Limit,
 ) -> Result<(), LoopError> {
-    match mode {
-        Mode::Futures => futures(endpoint, peer, share, limit),
-        Mode::Pointer => events(endpoint, peer, share, limit),
-        Mode::Handler => handler(endpoint, peer, share, limit),
-        Mode::Callbacks | Mode::CallbacksReaped | Mode::CallbacksAvailable | Mode::Dynamic => {
-            callbacks(endpoint, peer, mode, share, limit)
-        }
-        Mode::CallbacksResubmit => resubmit(endpoint, peer, share, limit),
+    match share.handler.is_zero() {
+        true => receive_by::<false>(endpoint, peer, mode, share, limit),
+        false => receive_by::<true>(endpoint, peer, mode, share, limit),
     }
 }
 
-/// Reads a message; whether it is the slot's message of that number.
+/// Loops that work on each message are apart: the others are not to ask.
+fn receive_by<const WORKS: bool>(
+    endpoint: &Endpoint,
+    peer: Peer,
+    mode: Mode,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
+    match mode {
+        Mode::Futures => futures::<WORKS>(endpoint, peer, share, limit),
+        Mode::Pointer => events::<WORKS>(endpoint, peer, share, limit),
+        Mode::Handler => handler::<WORKS>(endpoint, peer, share, limit),
+        Mode::Callbacks | Mode::CallbacksReaped | Mode::CallbacksAvailable | Mode::Dynamic => {
+            callbacks::<WORKS>(endpoint, peer, mode, share, limit)
+        }
+        Mode::CallbacksResubmit => resubmit::<WORKS>(endpoint, peer, share, limit),
+    }
+}
+
+/// Reads a message, and works on it if it is to; whether it is the slot's message of that number.
 #[inline]
-pub(super) fn look_at(message: &[u8], share: &Share, number: u64) -> bool {
+pub(super) fn look_at<const WORKS: bool>(message: &[u8], share: &Share, number: u64) -> bool {
     black_box(read_every_word(message));
+    if WORKS {
+        work_on(share.handler);
+    }
     message.len() == share.message_bytes && message.first().is_none_or(|&first| first == number as u8)
+}
+
+/// Keeps the core at work for that long.
+fn work_on(handler: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < handler {
+        spin_loop();
+    }
 }
 
 fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
@@ -42,16 +69,22 @@ fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
 }
 
 #[inline(never)]
-fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+fn futures<const WORKS: bool>(
+    endpoint: &Endpoint,
+    peer: Peer,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
     let post = |slot| endpoint.receive(peer, tag_of(slot)).start();
     let posted = (0..share.used_slots()).map(|slot| post(slot).map(|receiving| (Some(receiving), 0_u64)));
     let mut slots: Vec<(Option<Receiving<'_>>, u64)> = posted.collect::<Result<_, _>>()?;
     say_ready(endpoint, peer)?;
     let mut left = share.messages;
     while left > 0 {
+        let left_before = left;
         for (slot, (receiving, received)) in slots.iter_mut().enumerate() {
             let Some(complete) = receiving.take_if(|receiving| receiving.is_complete()) else { continue };
-            if !look_at(&complete.wait()?, &share, *received) {
+            if !look_at::<WORKS>(&complete.wait()?, &share, *received) {
                 return Err(LoopError::Wrong);
             }
             *received += 1;
@@ -64,13 +97,18 @@ fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
         let first = slots.first().and_then(|(receiving, _)| receiving.as_ref());
         let is_there = first.is_some_and(Receiving::is_complete);
         let done = if is_there { 1 } else { endpoint.poll(|_, _| {}) };
-        limit.look(done)?;
+        limit.look(done + (left_before - left) as usize)?;
     }
     Ok(())
 }
 
 #[inline(never)]
-fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+fn events<const WORKS: bool>(
+    endpoint: &Endpoint,
+    peer: Peer,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
     let mut received = vec![0_u64; share.slots];
     for slot in 0..share.used_slots() {
         endpoint.receive(peer, tag_of(slot)).post(slot as u64)?;
@@ -83,7 +121,7 @@ fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> R
             let Event::Received { token, outcome } = event else { return };
             let slot = token as usize;
             match outcome {
-                Ok(message) if look_at(message, &share, received[slot]) => {}
+                Ok(message) if look_at::<WORKS>(message, &share, received[slot]) => {}
                 Ok(_) => failure = Some(LoopError::Wrong),
                 Err(error) => failure = Some(error.clone().into()),
             }
@@ -104,12 +142,17 @@ fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> R
 }
 
 #[inline(never)]
-fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+fn handler<const WORKS: bool>(
+    endpoint: &Endpoint,
+    peer: Peer,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
     let state = State::shared(share);
     let mut numbers = vec![0_u64; share.slots];
     endpoint.on_message(move |_, message| {
         let slot = message.tag().0 as usize;
-        state.note(slot < numbers.len() && look_at(&message, &state.share, numbers[slot]));
+        state.note(slot < numbers.len() && look_at::<WORKS>(&message, &state.share, numbers[slot]));
         if let Some(number) = numbers.get_mut(slot) {
             *number += 1;
         }
@@ -120,7 +163,7 @@ fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
 
 /// A callback frees its slot.
 #[inline(never)]
-fn callbacks(
+fn callbacks<const WORKS: bool>(
     endpoint: &Endpoint,
     peer: Peer,
     mode: Mode,
@@ -142,8 +185,9 @@ fn callbacks(
                 *begun += 1;
                 begun_total += 1;
                 let receive = endpoint.receive(peer, tag_of(slot));
-                let take =
-                    move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| _ = state.take(number, outcome);
+                let take = move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| {
+                    _ = state.take::<WORKS>(number, outcome)
+                };
                 if reaps {
                     receive.then(take)?;
                 } else if receive.now_or_then(take)?.is_none() {
@@ -165,18 +209,23 @@ fn callbacks(
 }
 
 #[inline(never)]
-fn resubmit(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
-    fn again(
+fn resubmit<const WORKS: bool>(
+    endpoint: &Endpoint,
+    peer: Peer,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
+    fn again<const WORKS: bool>(
         context: &mut Context<'_>,
         peer: Peer,
         slot: usize,
         state: &'static State,
         outcome: &ReceiveOutcome<'_>,
     ) {
-        if state.take(&state.numbers[slot], outcome) < state.share.of_slot(slot) {
+        if state.take::<WORKS>(&state.numbers[slot], outcome) < state.share.of_slot(slot) {
             let posted = context
                 .receive(peer, tag_of(slot))
-                .then(move |context, outcome| again(context, peer, slot, state, outcome));
+                .then(move |context, outcome| again::<WORKS>(context, peer, slot, state, outcome));
             if posted.is_err() {
                 state.failed.store(true, Ordering::Relaxed);
             }
@@ -186,7 +235,7 @@ fn resubmit(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) ->
     for slot in 0..share.used_slots() {
         endpoint
             .receive(peer, tag_of(slot))
-            .then(move |context, outcome| again(context, peer, slot, state, outcome))?;
+            .then(move |context, outcome| again::<WORKS>(context, peer, slot, state, outcome))?;
     }
     say_ready(endpoint, peer)?;
     state.poll_until_all(endpoint, limit)
@@ -226,9 +275,9 @@ impl State {
 
     /// Takes the next message of a slot; gives how many it has then.
     #[inline]
-    fn take(&self, numbers: &AtomicU64, outcome: &ReceiveOutcome<'_>) -> u64 {
+    fn take<const WORKS: bool>(&self, numbers: &AtomicU64, outcome: &ReceiveOutcome<'_>) -> u64 {
         let number = numbers.load(Ordering::Relaxed);
-        self.note(outcome.as_ref().is_ok_and(|message| look_at(message, &self.share, number)));
+        self.note(outcome.as_ref().is_ok_and(|message| look_at::<WORKS>(message, &self.share, number)));
         numbers.store(number + 1, Ordering::Relaxed);
         number + 1
     }

@@ -68,6 +68,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -
     let mut slots: Vec<(Option<Sending<'_>>, u64)> = (0..work.share.slots).map(|_| (None, 0)).collect();
     let mut left_at_poll = work.left;
     while work.left > 0 {
+        let left_before = work.left;
         let mut all_were_free = true;
         for (slot, (sending, sent)) in slots.iter_mut().enumerate() {
             if let Some(in_flight) = sending.take_if(|sending| sending.is_complete()) {
@@ -84,7 +85,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -
             }
             // As in plain loops, the library works when there is something that it has not taken yet.
             *sending = Some(next);
-            limit.look(endpoint.poll(|_, _| {}))?;
+            limit.look(1 + endpoint.poll(|_, _| {}))?;
             left_at_poll = work.left;
         }
         // And where something is still in flight, and now and then.
@@ -93,7 +94,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -
             done = endpoint.poll(|_, _| {});
             left_at_poll = work.left;
         }
-        limit.look(done)?;
+        limit.look(done + (left_before - work.left) as usize)?;
     }
     for sending in slots.into_iter().filter_map(|(sending, _)| sending) {
         sending.wait()?;
@@ -176,6 +177,7 @@ fn callbacks(
     let mut begun = 0;
     let mut left_at_poll = work.left;
     while work.left > 0 || completed.load(Ordering::Relaxed) < begun {
+        let left_before = work.left;
         let may_begin = !in_rounds || completed.load(Ordering::Relaxed) == begun;
         for (slot, (is_free, sent)) in free.iter().zip(&mut sent).enumerate() {
             if !may_begin || is_free.load(Ordering::Relaxed) == 0 {
@@ -200,7 +202,7 @@ fn callbacks(
             let in_flight = if reaps { send.then(end) } else { send.now_or_then(end) }?;
             // As in plain loops, the library works when there is something that it has not taken yet.
             if in_flight.is_some() {
-                limit.look(endpoint.poll(|_, _| {}))?;
+                limit.look(1 + endpoint.poll(|_, _| {}))?;
                 left_at_poll = work.left;
             }
         }
@@ -211,7 +213,7 @@ fn callbacks(
             done = reaped + endpoint.poll(|_, _| {});
             left_at_poll = work.left;
         }
-        limit.look(done)?;
+        limit.look(done + (left_before - work.left) as usize)?;
     }
     endpoint.poll(|_, _| {});
     Ok(())

@@ -12,11 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::receive::receive;
 use super::send::send;
-use super::{LoopError, MessageRate, READY, RECEIVED, Share};
+use super::{LoopError, MessageRate, READY, RECEIVED, Share, SideFound};
 use crate::explain::trace::HostTrace;
 use crate::run::beside;
-use crate::run::exchange::{OwnCounters, pass_with, settings_of};
-use crate::run::losses::Losses;
+use crate::run::exchange::{KernelAccount, OwnCounters, pass_with, settings_of};
 
 /// The argument that makes the program a worker; the next one has the jobs of both.
 pub const WORKER_COMMAND: &str = "message-worker";
@@ -33,8 +32,8 @@ const CLOCK_EVERY: u32 = 4096;
 /// What a process writes when it has done its job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum WorkerReport {
-    Sender { losses: Losses, traces: Vec<HostTrace> },
-    Receiver { elapsed: Duration, losses: Losses, traces: Vec<HostTrace> },
+    Sender { found: SideFound, traces: Vec<HostTrace> },
+    Receiver { elapsed: Duration, found: SideFound, traces: Vec<HostTrace> },
     Failed(String),
 }
 
@@ -57,18 +56,45 @@ pub(super) struct Limit {
     lasting: Duration,
     polls: u32,
     shares_cores: bool,
+    /// What it has of the time in which there was nothing to do, if that is watched.
+    idle: Option<Idle>,
+}
+
+/// The time in which a loop found nothing to do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Idle {
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Idle {
+    /// After each poll; the clock is looked at only when work ends or begins.
+    fn look(&mut self, done: usize, clock: &Clock) {
+        match (done, self.since) {
+            (0, None) => self.since = Some(clock.now()),
+            (1.., Some(since)) => {
+                self.total += clock.now() - since;
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Limit {
-    pub(super) fn new(lasting: Duration, shares_cores: bool) -> Self {
+    pub(super) fn new(lasting: Duration, shares_cores: bool, watches_idleness: bool) -> Self {
         let clock = Clock::new();
         let end = clock.now() + lasting;
-        Self { clock, end, lasting, polls: 0, shares_cores }
+        let idle = watches_idleness.then(Idle::default);
+        Self { clock, end, lasting, polls: 0, shares_cores, idle }
     }
 
     /// After each poll, which found that much to do.
     #[inline]
     pub(super) fn look(&mut self, done: usize) -> Result<(), LoopError> {
+        if let Some(idle) = &mut self.idle {
+            idle.look(done, &self.clock);
+        }
         if done == 0 && self.shares_cores {
             std::thread::yield_now();
         }
@@ -143,14 +169,19 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
         begins.into_iter().for_each(|begin| begin.send(()).expect("it waits for this"));
         let joined =
             threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
-        joined.collect::<Result<Vec<((Duration, Option<HostTrace>), Endpoint)>, String>>()
+        joined.collect::<Result<Vec<(ThreadFound, Endpoint)>, String>>()
     })?;
-    let losses = Losses::of(&OwnCounters::read().since(&start.into_counters()));
+    let counters = OwnCounters::read().since(&start.into_counters());
     let (measured, endpoints): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
     // A peer whose acknowledgement was lost asks for it, and finds nobody where an endpoint has gone.
     pass_with(&node, &endpoints, "end", OVERHEAD_MAX, job.shares_cores)?;
-    let elapsed = measured.iter().map(|(elapsed, _)| *elapsed).max().unwrap_or_default();
-    let traces = measured.into_iter().filter_map(|(_, trace)| trace).collect();
+    let elapsed = measured.iter().map(|found| found.elapsed).max().unwrap_or_default();
+    let found = SideFound {
+        counters,
+        idle: measured.iter().filter_map(|found| found.idle).reduce(f64::min),
+        waited: measured.iter().filter_map(|found| found.waited).reduce(f64::max),
+    };
+    let traces = measured.into_iter().filter_map(|found| found.trace).collect();
     let traces = match &job.trace_file {
         Some(file) => {
             put_away(&traces, file)?;
@@ -159,8 +190,8 @@ fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
         None => traces,
     };
     Ok(match sends {
-        true => WorkerReport::Sender { losses, traces },
-        false => WorkerReport::Receiver { elapsed, losses, traces },
+        true => WorkerReport::Sender { found, traces },
+        false => WorkerReport::Receiver { elapsed, found, traces },
     })
 }
 
@@ -169,13 +200,23 @@ fn put_away(traces: &Vec<HostTrace>, file: &Path) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| format!("cannot write to {}: {error}", file.display()))
 }
 
+/// What a thread found.
+struct ThreadFound {
+    elapsed: Duration,
+    /// The share of it in which there was nothing to do, if that was watched.
+    idle: Option<f64>,
+    /// The share of it in which it had no core.
+    waited: Option<f64>,
+    trace: Option<HostTrace>,
+}
+
 fn run_thread(
     endpoint: &Endpoint,
     number: usize,
     sends: bool,
     job: &Job,
     start: &Start,
-) -> Result<(Duration, Option<HostTrace>), String> {
+) -> Result<ThreadFound, String> {
     pin(job, number)?;
     let other = if sends { 1 - SENDER } else { SENDER };
     let peer = endpoint.peer_endpoint(other, number as u32).map_err(sentence)?;
@@ -183,7 +224,7 @@ fn run_thread(
     let rate = &job.rate;
     let threads = rate.threads as u64;
     let messages = rate.messages / threads + u64::from((number as u64) < rate.messages % threads);
-    let share = Share::new(rate.message_bytes, rate.in_flight, messages);
+    let share = Share::new(rate, messages);
     // The first tenth of the messages warms up caches and memory, by the same loops.
     let warm_up = share.warm_up();
     run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
@@ -193,8 +234,11 @@ fn run_thread(
     let rank = if sends { SENDER } else { 1 - SENDER };
     // Sessions lose their names with their end, and the peer may leave before the last poll here.
     let peers = HostTrace::new(rank, &endpoint.trace()).peers;
-    let elapsed = run_loop(endpoint, peer, sends, job, share).map_err(sentence)?;
-    Ok((elapsed, HostTrace::end(rank, endpoint).map(|trace| HostTrace { peers, ..trace })))
+    let account = KernelAccount::read();
+    let (elapsed, idle) = run_loop(endpoint, peer, sends, job, share).map_err(sentence)?;
+    let waited = account.as_ref().and_then(KernelAccount::waited_since);
+    let trace = HostTrace::end(rank, endpoint).map(|trace| HostTrace { peers, ..trace });
+    Ok(ThreadFound { elapsed, idle, waited, trace })
 }
 
 /// Pins the calling thread, the one of that number, to its core.
@@ -207,28 +251,36 @@ fn pin(job: &Job, number: usize) -> Result<(), String> {
     }
 }
 
-/// Sends or receives a thread's share; gives the receiver's time.
+/// Sends or receives a thread's share; gives its time, and the share of it in which there was nothing to do.
 fn run_loop(
     endpoint: &Endpoint,
     peer: Peer,
     sends: bool,
     job: &Job,
     share: Share,
-) -> Result<Duration, LoopError> {
+) -> Result<(Duration, Option<f64>), LoopError> {
     let rate = &job.rate;
-    let mut limit = Limit::new(rate.lasting, job.shares_cores);
     if sends {
         endpoint.receive(peer, READY).within(rate.lasting).wait()?;
-        send(endpoint, peer, rate.mode, share, &mut limit)?;
-        endpoint.receive(peer, RECEIVED).within(rate.lasting).wait()?;
-        return Ok(Duration::ZERO);
     }
+    let mut limit = Limit::new(rate.lasting, job.shares_cores, rate.traced);
     let clock = Clock::new();
     let begun = clock.now();
-    receive(endpoint, peer, rate.mode, share, &mut limit)?;
+    match sends {
+        true => send(endpoint, peer, rate.mode, share, &mut limit)?,
+        false => receive(endpoint, peer, rate.mode, share, &mut limit)?,
+    }
     let elapsed = clock.now() - begun;
-    endpoint.send(peer, RECEIVED, b"").wait()?;
-    Ok(elapsed)
+    match sends {
+        true => drop(endpoint.receive(peer, RECEIVED).within(rate.lasting).wait()?),
+        false => endpoint.send(peer, RECEIVED, b"").wait()?,
+    }
+    // A sender that is done before the receiver has nothing to do until that is.
+    let whole = if sends { clock.now() - begun } else { elapsed };
+    let share_of = |idle: Idle| {
+        ((idle.total + (whole - elapsed)).as_secs_f64() / whole.as_secs_f64().max(1e-9)).min(1.0)
+    };
+    Ok((elapsed, limit.idle.map(share_of)))
 }
 
 pub(super) fn sentence(error: impl core::fmt::Display) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::load::Load;
 use crate::explain::recorded::{RecordedFigure, RecordedRun};
 use crate::run::uses::Uses;
 
@@ -25,8 +26,12 @@ pub struct Evidence {
     pub operation_nanos: f64,
     /// How many were in flight all the time; `None` where that was not kept up.
     pub in_flight: Option<f64>,
+    /// What it offered, if it is an open loop.
+    pub load: Option<Load>,
     /// Hosts that call.
     pub clients: f64,
+    /// Hosts that only answer, and all others.
+    pub hosts: (f64, f64),
     /// Counters of all hosts, by their own names.
     pub counters: BTreeMap<String, f64>,
     /// What the resources had to do.
@@ -61,7 +66,13 @@ impl Evidence {
             operations,
             operation_nanos,
             in_flight,
+            load: Load::of(figure),
             clients: number("clients").unwrap_or(1.0).max(1.0),
+            // Where all do both, all are among those that call.
+            hosts: (
+                if uses.servers.work.is_empty() { 0.0 } else { number("servers").unwrap_or(1.0) },
+                number("nodes").or(number("clients")).unwrap_or(1.0),
+            ),
             counters: counters(more),
             uses,
             parameters: run.run.parameters.iter().filter_map(|text| assignment(text.as_str())).collect(),

@@ -11,6 +11,37 @@ const LEAST_POWER: f64 = 0.45;
 /// What rounding and chance may add.
 const MARGIN: f64 = 0.06;
 
+/// How far the part that is carried may be off all of it: of few long messages chance and the ends of the
+/// window decide.
+const CARRIED_MARGIN: f64 = 0.35;
+
+/// What of the two runs is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Operations in a time.
+    Rate,
+    /// Of an open loop: the part of what was due that was completed in time.
+    Carried,
+}
+
+impl Measure {
+    /// That of a run; `None` where it does not have it.
+    pub fn of(self, evidence: &Evidence) -> Option<f64> {
+        match self {
+            Self::Rate => Some(evidence.in_flight.unwrap_or(1.0) / evidence.operation_nanos),
+            Self::Carried => Some(evidence.load?.carried()),
+        }
+    }
+
+    /// What an interval of its ratio is of.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Rate => "the rate",
+            Self::Carried => "the part that is carried",
+        }
+    }
+}
+
 /// A change of the command line and what it should do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
@@ -18,7 +49,9 @@ pub struct Experiment {
     pub words: Vec<String>,
     /// Where no command line can do it: what to do.
     pub otherwise: Option<&'static str>,
-    /// The interval of the rate's ratio if the cause is right.
+    /// What changes.
+    pub measure: Measure,
+    /// The interval of its ratio if the cause is right.
     pub predicted: (f64, f64),
 }
 
@@ -37,11 +70,14 @@ impl Experiment {
             Change::Option(name, value) => (vec![name.to_owned(), value.to_owned()], 1.0),
             Change::Words(words) => {
                 let gain = law.gain(taken, 1.0);
-                return Some(Self { words: Vec::new(), otherwise: Some(words), predicted: interval(gain) });
+                let (words, otherwise) = (Vec::new(), Some(words));
+                return Some(Self { words, otherwise, measure: Measure::Rate, predicted: interval(gain) });
             }
+            Change::LessLoad => return less_load(evidence),
             Change::MoreInFlight => (more_in_flight(evidence)?, 0.5),
         };
-        Some(Self { words, otherwise: None, predicted: interval(law.gain(taken, part)) })
+        let predicted = interval(law.gain(taken, part));
+        Some(Self { words, otherwise: None, measure: Measure::Rate, predicted })
     }
 
     /// What to do, in words.
@@ -68,6 +104,15 @@ fn own_value(name: &str, evidence: &Evidence) -> Option<f64> {
         Value::Size(number) | Value::Integer(number) => Some(number as f64),
         _ => None,
     }
+}
+
+/// Less than was carried: of that all is.
+fn less_load(evidence: &Evidence) -> Option<Experiment> {
+    let load = evidence.load?;
+    let words = vec!["--load".to_owned(), format!("{:.3}", load.less())];
+    let all = 1.0 / load.carried();
+    let predicted = (all * (1.0 - CARRIED_MARGIN), all * (1.0 + CARRIED_MARGIN));
+    Some(Experiment { words, otherwise: None, measure: Measure::Carried, predicted })
 }
 
 /// The option of the command that says how much is in flight, with twice its value.

@@ -17,6 +17,12 @@ const GAIN_MAX: f64 = 1000.0;
 /// A resource that works this share of the time is what the others wait for.
 const FULL_FROM: f64 = 0.8;
 
+/// Hosts are uneven when the others work at most this part of what the busiest does.
+const UNEVEN_MAX: f64 = 0.5;
+
+/// The protocol whose records wait for those in front of them.
+const LANES: &str = "ring";
+
 /// Work that is done once for all messages that leave or arrive together.
 const ONCE_FOR_ALL: [&str; 5] = ["poll", "make_packets", "descriptors", "doorbells", "take_packets"];
 
@@ -29,6 +35,8 @@ pub struct Taken {
     alone: Option<f64>,
     /// The share of the time for which each resource is at work on it.
     busy: Vec<(&'static str, f64)>,
+    /// How many times the rate without all of it, where the laws of closed systems do not say it.
+    known: Option<f64>,
     /// The figure that it is read from, in words.
     pub figure: String,
 }
@@ -52,6 +60,8 @@ pub struct Law<'a> {
     room: f64,
     /// The share of operations in the hands of processors: taken in, and waiting for their turn.
     in_hand: f64,
+    /// The share of operations behind records that a fault holds up: lanes keep their order.
+    behind: f64,
 }
 
 impl<'a> Law<'a> {
@@ -84,14 +94,17 @@ impl<'a> Law<'a> {
             alone,
             room: 0.0,
             in_hand: 0.0,
+            behind: 0.0,
         };
         // What is nowhere and was refused nowhere was taken in by a processor together with others.
         let is_refused =
             |rule: &Rule| matches!(rule.reads, Reads::Room(_)) && law.taken(&rule.reads).is_some();
-        if !RULES.iter().any(is_refused) {
-            law.in_hand = law.unplaced;
-        } else {
+        if RULES.iter().any(is_refused) {
             law.room = law.unplaced;
+        } else if held > 0.0 && evidence.protocol == LANES {
+            law.behind = law.unplaced;
+        } else {
+            law.in_hand = law.unplaced;
         }
         law
     }
@@ -104,13 +117,18 @@ impl<'a> Law<'a> {
             Reads::Lost(places) => self.lost(places),
             Reads::Room(counters) => self.room(counters),
             Reads::Stood(side) => self.stood(*side),
+            Reads::Uneven(side) => self.uneven(*side),
             Reads::HeldUp => self.held_up(),
             Reads::Window => self.window(),
+            Reads::Load => self.load(),
         }
     }
 
     /// How many times the rate without that part of what a cause takes.
     pub fn gain(&self, taken: &Taken, part: f64) -> f64 {
+        if let Some(known) = taken.known {
+            return 1.0 + (known - 1.0) * part;
+        }
         let busy = |(name, busy): &(String, f64)| {
             let less = taken.busy.iter().filter(|(own, _)| own == name).map(|(_, less)| less).sum::<f64>();
             (busy - part * less).max(0.0)
@@ -170,7 +188,7 @@ impl<'a> Law<'a> {
         let mut busy: Vec<_> = busy.collect();
         busy.dedup();
         let working = uses.iter().map(|(_, on)| on.working).sum();
-        Some(Taken { share, alone: Some(self.share(working)), busy, figure })
+        Some(Taken { share, alone: Some(self.share(working)), busy, figure, known: None })
     }
 
     fn work(&self, kinds: &'static [&'static str]) -> Option<Taken> {
@@ -191,6 +209,7 @@ impl<'a> Law<'a> {
             share: (self.share(there(&uses.servers) + there(&uses.clients)) + in_hand).min(1.0),
             alone: Some(self.share(alone(&uses.servers) + alone(&uses.clients))),
             busy: vec![("servers", servers), ("clients", clients)],
+            known: None,
             figure: format!(
                 "it takes {:.0} % of the time of {}, whose processor works {:.0} %",
                 most * 100.0,
@@ -216,7 +235,7 @@ impl<'a> Law<'a> {
                 "{lost:.0} packets were lost, and {waits:.0} messages waited {:.0} us each until they were asked for",
                 self.evidence.counted("silence_time") / waits / 1e3
             ),
-            busy: Vec::new(),
+            ..Taken::default()
         })
     }
 
@@ -244,6 +263,7 @@ impl<'a> Law<'a> {
             share: self.unplaced * (1.0 - uses.send_queue_full.min(1.0)),
             alone: None,
             busy,
+            known: None,
             figure: format!(
                 "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
                 counters.join("`, `"),
@@ -262,9 +282,8 @@ impl<'a> Law<'a> {
         );
         (full >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
             share: self.unplaced * full,
-            alone: None,
-            busy: Vec::new(),
             figure,
+            ..Taken::default()
         })
     }
 
@@ -275,12 +294,47 @@ impl<'a> Law<'a> {
         (share > 0.0).then(|| Taken { share, figure, ..Taken::default() })
     }
 
+    /// What a host has more to do than the others: without that it would be as they are.
+    fn uneven(&self, side: Side) -> Option<Taken> {
+        let uses = &self.evidence.uses;
+        let (station, hosts, number) = match side {
+            Side::Servers => ("servers", &uses.servers, self.evidence.hosts.0),
+            Side::Clients => ("clients", &uses.clients, self.evidence.hosts.1),
+        };
+        let others = (hosts.working - hosts.busy).max(0.0) / (number - 1.0).max(1.0);
+        let is_uneven = number > 1.0 && hosts.busy >= FULL_FROM && others <= hosts.busy * UNEVEN_MAX;
+        let figure = format!(
+            "number {} works {:.0} % of the time, the {:.0} others {:.0} % on average",
+            hosts.at,
+            hosts.busy * 100.0,
+            number - 1.0,
+            others * 100.0
+        );
+        is_uneven.then(|| Taken {
+            // What waits for processors waits for the one that always works.
+            share: self.share(hosts.unread + hosts.busy - others),
+            busy: vec![(station, hosts.busy - others)],
+            figure,
+            ..Taken::default()
+        })
+    }
+
     fn held_up(&self) -> Option<Taken> {
-        let share = self.share(held(self.evidence));
+        let share = (self.share(held(self.evidence)) + self.behind).min(1.0);
         let delayed = self.evidence.counted("delayed");
-        let figure =
-            format!("{delayed:.0} packets were held up, {:.0} % of an operation's time", share * 100.0);
+        let figure = format!(
+            "{delayed:.0} packets were held up, with what waits behind them {:.0} % of an operation's time",
+            share * 100.0
+        );
         (share > 0.0).then(|| Taken { share, alone: Some(share), figure, ..Taken::default() })
+    }
+
+    /// An open loop waits for nobody: what is offered beyond what is carried lies in queues.
+    fn load(&self) -> Option<Taken> {
+        let load = self.evidence.load.filter(|load| load.is_too_much())?;
+        let carried = load.carried().min(1.0);
+        let figure = format!("{}; the busiest are {}", load.words(), self.busiest());
+        Some(Taken { share: 1.0 - carried, figure, known: Some(1.0 / carried), ..Taken::default() })
     }
 
     fn window(&self) -> Option<Taken> {

@@ -7,12 +7,16 @@
 pub mod evidence;
 pub mod experiment;
 pub mod law;
+mod load;
+mod log;
 mod store;
 pub mod table;
 
 use self::evidence::Evidence;
-use self::experiment::Experiment;
+use self::experiment::{Experiment, Measure};
 use self::law::{Law, Taken};
+pub use self::load::open_loops;
+pub use self::log::{DurableWrites, durable_writes};
 pub use self::store::stores;
 use self::table::{RULES, Reads, Rule};
 use super::RecordedRun;
@@ -59,11 +63,13 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
         let experiment = Experiment::of(rule, &taken, &law, evidence);
         Some(Ranked { rule, taken, gain, experiment })
     };
-    let mut causes: Vec<_> =
-        RULES.iter().filter_map(of_rule).filter(|cause| cause.gain >= GAIN_MIN).collect();
+    // Where more is offered than is carried nothing else is told from the times.
+    let is_first = |cause: &Ranked| cause.rule.reads == Reads::Load;
+    let matters = |cause: &Ranked| cause.gain >= GAIN_MIN || is_first(cause);
+    let mut causes: Vec<_> = RULES.iter().filter_map(of_rule).filter(matters).collect();
     let holds_back = |cause: &Ranked| match cause.rule.reads {
         Reads::Room(_) => cause.taken.share >= HELD_BACK,
-        Reads::Lost(_) | Reads::Stood(_) => cause.taken.share >= LOST_TO_WAITS,
+        Reads::Lost(_) | Reads::Stood(_) | Reads::HeldUp => cause.taken.share >= LOST_TO_WAITS,
         _ => false,
     };
     if causes.iter().any(holds_back) {
@@ -73,6 +79,7 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
     let steps = |gain: f64| (gain.ln() / SAME_GAIN).round();
     let strength = |cause: &Ranked| match cause.rule.reads {
         Reads::Window => (steps(cause.gain / WINDOW_HANDICAP), 0.0),
+        Reads::Load => (f64::INFINITY, 0.0),
         _ => (steps(cause.gain), cause.taken.share),
     };
     causes.sort_by(|a, b| {
@@ -99,11 +106,12 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
     let Some(first) = causes.first() else { return vec![unknown(evidence, &about)] };
     let hypothesis = |(place, cause): (usize, &Ranked)| {
         let sentence = format!(
-            "{}. {}: {}; without it up to {:.2} times the rate",
+            "{}. {}: {}; without it up to {:.2} times {}",
             place + 1,
             cause.rule.cause,
             cause.taken.figure,
-            cause.gain
+            cause.gain,
+            cause.experiment.as_ref().map_or(Measure::Rate, |experiment| experiment.measure).words()
         );
         let (low, high) =
             cause.experiment.as_ref().map_or((1.0, cause.gain), |experiment| experiment.predicted);
@@ -124,8 +132,9 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
 fn next(experiment: &Experiment, about: &str) -> Finding {
     let (low, high) = experiment.predicted;
     let sentence = format!(
-        "{}: {low:.2} to {high:.2} times the rate if it is the first cause, the same rate if it is not",
-        experiment.words()
+        "{}: {low:.2} to {high:.2} times {} if it is the first cause, the same if it is not",
+        experiment.words(),
+        experiment.measure.words()
     );
     let figures = [("predicted_low", low), ("predicted_high", high)];
     Finding::new(Section::NextExperiment, "change_the_first", about, sentence).with(figures)

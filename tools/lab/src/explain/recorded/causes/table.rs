@@ -14,10 +14,14 @@ pub enum Reads {
     Room(&'static [&'static str]),
     /// Pauses of servers, or of clients.
     Stood(Side),
+    /// One host of servers, or of clients, that has work all the time while the others have not.
+    Uneven(Side),
     /// Packets that a fault holds up, each for `fault.delay_time`.
     HeldUp,
     /// The number of operations in flight, where nothing else has work all the time.
     Window,
+    /// What an open loop offered, where less was carried.
+    Load,
 }
 
 /// Who calls and who answers.
@@ -42,6 +46,8 @@ pub enum Change {
     Option(&'static str, &'static str),
     /// The option that says how much is in flight gets twice its value.
     MoreInFlight,
+    /// The open loop offers less than was carried.
+    LessLoad,
     /// Nothing that a command line can change.
     Words(&'static str),
 }
@@ -68,8 +74,8 @@ const fn rule(name: &'static str, reads: Reads, cause: &'static str, change: Cha
 
 /// All of them. A new cause is a new row.
 pub const RULES: &[Rule] = {
-    use Change::{Divide, MoreInFlight, Multiply, Option, Set, Words};
-    use Reads::{HeldUp, Lost, Resources, Room, Stood, Window, Work};
+    use Change::{Divide, LessLoad, MoreInFlight, Multiply, Option, Set, Words};
+    use Reads::{HeldUp, Load, Lost, Resources, Room, Stood, Uneven, Window, Work};
     &[
         rule(
             "receive_queue",
@@ -249,6 +255,19 @@ pub const RULES: &[Rule] = {
             "a client whose processor stands still",
             Words("the same run with nothing else on the client's core"),
         ),
+        rule(
+            "slow_server",
+            Uneven(Side::Servers),
+            "one server that is slower than the others, or has more to do",
+            Words("the same run without that server, or with its part of the load spread over the others"),
+        ),
+        rule(
+            "slow_host",
+            Uneven(Side::Clients),
+            "one host that is slower than the others, or has more to do",
+            Words("the same run without that host, or with its part of the load spread over the others"),
+        ),
         rule("window", Window, "the window: too little is in flight", MoreInFlight),
+        rule("saturation", Load, "saturation: more is offered than is carried", LessLoad),
     ]
 };
