@@ -161,7 +161,7 @@ impl Raise for EndpointError {
     fn raise(self) -> PyErr {
         let sentence = text(&self);
         match self {
-            Self::Unknown(_) | Self::NoInterface { .. } => SettingsError::new_err(sentence),
+            Self::Unknown(_) | Self::NoInterface { .. } | Self::Policy(_) => SettingsError::new_err(sentence),
             Self::Resources { .. } => ResourceError::new_err(sentence),
             Self::Publish(_) => ClusterError::new_err(sentence),
         }
