@@ -10,7 +10,8 @@ use farcall_lab::explain::recorded::{document, parse};
 /// What divides `run.json` from `results.jsonl` in one input.
 const DIVIDER: &str = "\n---\n";
 
-/// Reads the bytes as a table or the output of a program, as a document whose tables are all the same text, and as a run.
+/// Reads the bytes as a table or the output of a program, as a document whose tables are all the same text,
+/// and as a run.
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(document) = Document::of_text("table", &text) {

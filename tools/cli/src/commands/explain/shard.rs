@@ -1,5 +1,5 @@
-//! What a shard's durable writes wait for, where the time went until it was the primary, and what its replicas
-//! lack: read from the counters of its log and of its replicas.
+//! What a shard's durable writes wait for, where the time went until it was the primary, and what its
+//! replicas lack: read from the counters of its log and of its replicas.
 
 use farcall_lab::explain::analysis::finding::{Finding, Section};
 

@@ -1,6 +1,6 @@
-//! The audit held against tables that others published, and against tables made after the kinds of quirks that
-//! their trackers have: the quirks have to be found, and tables without one have to pass. Each file names its
-//! source.
+//! The audit held against tables that others published, and against tables made after the kinds of quirks
+//! that their trackers have: the quirks have to be found, and tables without one have to pass. Each file
+//! names its source.
 
 use std::collections::BTreeMap;
 use std::fs;

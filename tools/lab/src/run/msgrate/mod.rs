@@ -136,8 +136,8 @@ pub struct MessageRateResult {
 pub struct SideFound {
     /// What its counters counted; those that did not move are left out.
     pub counters: BTreeMap<String, u64>,
-    /// The share of the time in which its busiest thread had nothing to do; only of traced messages, because it
-    /// takes looks at the clock.
+    /// The share of the time in which its busiest thread had nothing to do; only of traced messages, because
+    /// it takes looks at the clock.
     pub idle: Option<f64>,
     /// The share of the time in which the thread that waited the most for a core did; `None` where the kernel
     /// does not tell.

@@ -15,7 +15,7 @@ const GAIN_MAX: f64 = 1000.0;
 /// From this share of the time on it is the log that writes wait for.
 const BUSY_MIN: f64 = 0.5;
 
-/// Twice as many in flight are at most so many times the writes of a flush.
+/// What twice as many in flight multiply the writes of a flush by at most.
 const TWICE: f64 = 2.0;
 
 /// A prediction for more in flight: a longer group takes longer to write.

@@ -67,13 +67,13 @@ mod tests {
 
     #[test]
     fn a_kind_of_request_is_a_row_and_the_total_has_what_is_in_flight() {
-        let text = "4         Threads\n50        Connections per thread\n10000     Requests per client\n\nALL STATS\n=====\n\
-            Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p50 Latency   p99.9 Latency       KB/sec \n\
+        let text = "4 Threads\n50 Connections per thread\n10000 Requests per client\n\nALL STATS\n=====\n\
+            Type Ops/sec Hits/sec Misses/sec Avg. Latency p50 Latency p99.9 Latency KB/sec \n\
             ----------\n\
-            Sets         6369.36          ---          ---         2.85700         2.83100         7.96700       490.55 \n\
-            Gets        63686.43         0.00     63686.43         2.85600         2.83100         7.93500      2480.81 \n\
-            Waits           0.00          ---          ---             ---             ---             ---          --- \n\
-            Totals      70055.79         0.00     63686.43         2.85610         2.83100         7.93500      2971.36 \n";
+            Sets 6369.36 --- --- 2.85700 2.83100 7.96700 490.55 \n\
+            Gets 63686.43 0.00 63686.43 2.85600 2.83100 7.93500 2480.81 \n\
+            Waits 0.00 --- --- --- --- --- --- \n\
+            Totals 70055.79 0.00 63686.43 2.85610 2.83100 7.93500 2971.36 \n";
         let table = read(text).expect("memtier");
         assert_eq!(
             table.headings,

@@ -50,10 +50,10 @@ mod tests {
     #[test]
     fn each_place_of_a_line_is_a_row() {
         let text = "# nThread 1 nGpus 8\n\
-            #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
-            #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n\
-                       8             2     float     sum      -1    12.50    0.00    0.00      0    12.34    0.00    0.00      0\n\
-                 1048576        262144     float     sum      -1    60.10   17.45   30.53      0    59.80   17.53   30.69    N/A\n\
+            # size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n\
+            # (B) (elements) (us) (GB/s) (GB/s) (us) (GB/s) (GB/s)\n\
+                       8 2 float sum -1 12.50 0.00 0.00 0 12.34 0.00 0.00 0\n\
+                 1048576 262144 float sum -1 60.10 17.45 30.53 0 59.80 17.53 30.69 N/A\n\
             # Avg bus bandwidth    : 30.61\n";
         let table = read(text).expect("NCCL's tests");
         assert_eq!(table.headings, ["place", "size", "in_flight", "mean_us", "algbw (GB/s)", "busbw (GB/s)"]);

@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn a_kind_of_operation_is_a_row() {
         let text = "[OVERALL], RunTime(ms), 10110\n[OVERALL], Throughput(ops/sec), 98.9\n[READ], Operations, 516\n\
-                    [READ], AverageLatency(us), 594.86\n[READ], MinLatency(us), 266\n[READ], MaxLatency(us), 6899\n\
+                    [READ], AverageLatency(us), 594.86\n[READ], MinLatency(us), 266\n\
+                    [READ], MaxLatency(us), 6899\n\
                     [READ], 95thPercentileLatency(us), 846\n[READ], 99.9PercentileLatency(us), 1263\n\
                     [READ], Return=OK, 516\n[CLEANUP], Operations, 1\n";
         let table = read(text).expect("YCSB");
