@@ -82,7 +82,7 @@ fn connections_without_a_next_request_end() {
 }
 
 #[test]
-fn who_asks_for_many_keys_without_reading_waits_alone_and_gets_everything() {
+fn a_client_that_wants_many_keys_and_does_not_read_waits_alone_and_gets_everything() {
     let _alone = alone();
     let served = Served::start();
     let (mut honest, mut greedy) = (Memcached::of(&served), Memcached::of(&served));

@@ -5,7 +5,8 @@
 //!   │ key │ version u64 │ body │ deadline u64, if it expires │ flags u32, if there are any │ padding to 8
 //! ```
 //!
-//! Tables are named by the numbers that the store gave them. The marks say what is behind the body ([`Tail`]).
+//! Tables are named by the numbers that the store gave them. The marks say what is behind the body: a
+//! [`Tail`].
 //!
 //! Version and body lie side by side, because together they are the answer to a read, which is sent from here
 //! without being put together anywhere else. A value that is longer than [`WHOLE_BYTES_MAX`] is cut into

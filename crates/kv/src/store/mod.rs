@@ -268,11 +268,11 @@ impl Store {
     /// it, and reading it would wait until those are done, and all stores before them.
     #[inline]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
-        self.put_until(name, value, condition, Expiry::Never)
+        self.put_with_tail(name, value, condition, |_| Tail::default())
     }
 
     /// The same with an object that may expire.
-    #[inline(always)]
+    #[inline]
     pub fn put_until(
         &mut self,
         name: Name<'_>,

@@ -12,7 +12,6 @@ pub fn hash_slot(key: &[u8]) -> u32 {
     u32::from(crc16(hashed)) % HASH_SLOTS
 }
 
-#[cold]
 fn tag_of(key: &[u8]) -> &[u8] {
     let behind = key.iter().position(|&byte| byte == b'{').map_or(&[][..], |open| &key[open + 1..]);
     match behind.iter().position(|&byte| byte == b'}') {

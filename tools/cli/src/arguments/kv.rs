@@ -220,8 +220,8 @@ pub struct KvServe {
     /// Also serves Redis clients there, by RESP2 and RESP3; can be repeated. A path is that of a Unix socket
     #[arg(long, value_delimiter = ',', value_name = "HOST:PORT|PATH")]
     pub resp: Vec<RespPlace>,
-    /// Where Redis clients of a store of several shards are sent for this one, if that is not the first address
-    /// of --resp
+    /// Where Redis clients of a store of several shards are sent for this one, if that is not the first
+    /// address of --resp
     #[arg(long, value_name = "HOST:PORT", requires = "resp")]
     pub resp_announce: Option<String>,
     /// What Redis clients must say with AUTH or HELLO: the first line of this file
