@@ -1,4 +1,5 @@
-//! How a command fails: one sentence, and an exit status that says whose fault it was.
+//! How a command fails: one sentence for each thing that is wrong, and an exit status that says whose fault
+//! it was.
 
 use core::fmt;
 use std::io;
@@ -15,6 +16,8 @@ pub enum Failure {
     Run(String),
     /// It did, and scripts may want to tell why.
     Outcome(Outcome, String),
+    /// Several things are wrong, each of which would end the command.
+    Several(Vec<Failure>),
     /// The reader of the result has gone.
     ReaderGone,
 }
@@ -50,28 +53,71 @@ impl Failure {
         }
     }
 
+    /// Nothing is wrong, one thing is, or several are.
+    pub fn all(mut failures: Vec<Self>) -> Result<(), Self> {
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(Self::Several(failures)),
+        }
+    }
+
+    /// The things that are wrong, one by one.
+    pub fn each(self) -> Vec<Self> {
+        match self {
+            Self::Several(failures) => failures.into_iter().flat_map(Self::each).collect(),
+            one => vec![one],
+        }
+    }
+
     /// Something went wrong.
     pub fn run(error: impl fmt::Display) -> Self {
         Self::Run(error.to_string())
     }
 
-    /// 2 for usage, the outcome's own, 1 for everything else.
+    /// 2 for usage, the outcome's own, 1 for everything else; of several things 2 if one is usage.
     pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.status())
+    }
+
+    fn status(&self) -> u8 {
         match self {
-            Self::Usage(_) => ExitCode::from(2),
-            Self::Outcome(outcome, _) => ExitCode::from(outcome.status()),
-            Self::Run(_) | Self::ReaderGone => ExitCode::FAILURE,
+            Self::Usage(_) => 2,
+            Self::Outcome(outcome, _) => outcome.status(),
+            Self::Several(failures) if failures.iter().any(|one| one.status() == 2) => 2,
+            Self::Several(_) | Self::Run(_) | Self::ReaderGone => 1,
         }
     }
 
-    /// What to print: one line that shows itself and does nothing else, whatever the cause had to say.
-    pub fn sentence(&self) -> Option<String> {
+    /// What to print, a line for each thing that is wrong: it shows itself and does nothing else, whatever
+    /// the cause had to say.
+    pub fn sentences(&self) -> Vec<String> {
         match self {
             Self::Usage(sentence) | Self::Run(sentence) | Self::Outcome(_, sentence) => {
                 let words = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
-                Some(printable(&words).into_owned())
+                vec![printable(&words).into_owned()]
             }
-            Self::ReaderGone => None,
+            Self::Several(failures) => failures.iter().flat_map(Self::sentences).collect(),
+            Self::ReaderGone => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_things_are_a_line_each_and_usage_decides_the_status() {
+        let (wrong, failed) = (Failure::Usage("one\nline".to_owned()), Failure::Run("two".to_owned()));
+        let nested = Failure::all(vec![failed.clone(), failed.clone()]).expect_err("two failed");
+        assert_eq!((nested.status(), Failure::all(Vec::new())), (1, Ok(())));
+        let all = Failure::all(vec![nested, wrong]).expect_err("three are wrong");
+        assert_eq!(
+            (all.sentences(), all.status()),
+            (["two", "two", "one line"].map(str::to_owned).into(), 2)
+        );
+        assert_eq!(all.each().len(), 3);
+        assert_eq!(Failure::all(vec![failed.clone()]), Err(failed));
     }
 }

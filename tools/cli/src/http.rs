@@ -53,7 +53,7 @@ impl Answer {
 
     /// It cannot be had now.
     pub fn failed(failure: &Failure) -> Self {
-        let sentence = failure.sentence().unwrap_or_default();
+        let sentence = failure.sentences().join("; ");
         Self { status: "503 Service Unavailable", content_type: TEXT, body: format!("{sentence}\n") }
     }
 }

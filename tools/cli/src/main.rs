@@ -1,5 +1,6 @@
 //! The program `farcall`: arguments in; tables, records and one-sentence errors out.
 
+mod ahead;
 mod arguments;
 mod commands;
 mod failure;
@@ -27,9 +28,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if let Some(sentence) = failure.sentence() {
-                eprintln!("farcall: {sentence}");
-            }
+            failure.sentences().iter().for_each(|sentence| eprintln!("farcall: {sentence}"));
             failure.exit_code()
         }
     }

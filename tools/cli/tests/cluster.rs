@@ -49,8 +49,7 @@ fn every_workload_runs_on_a_cluster_of_hosts_and_its_record_names_them() {
         Ok(hosts) => hosts,
         Err(why) => return println!("unsupported: no network namespaces here ({why})"),
     };
-    let transports = ["basic+udp", "tcp"];
-    for arguments in transports.iter().flat_map(|transport| workloads_over(transport, HOSTS, "1")) {
+    for arguments in TRANSPORTS.iter().flat_map(|transport| workloads_over(transport, HOSTS, "1")) {
         let folder = Folder::new(&arguments[0]);
         let path = folder.0.to_string_lossy().into_owned();
         let outputs = Ranks::start(HOSTS, Some(&hosts), &arguments, &["--record", &path]).wait();
@@ -95,6 +94,18 @@ fn killed_in_the_middle(
     folder: &Folder,
     kill_one: impl FnOnce(&Ranks),
 ) -> String {
+    let ranks = at_work(hosts, arguments, folder);
+    kill_one(&ranks);
+    let outputs = ranks.wait();
+    let said = String::from_utf8_lossy(&outputs[0].stderr).into_owned();
+    assert_eq!(outputs[0].status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(outputs[2].status.success(), "rank 2 is let go: {}", String::from_utf8_lossy(&outputs[2].stderr));
+    assert!(folder.is_read(), "{arguments:?}");
+    said
+}
+
+/// Three ranks, as soon as processes are at work at all that have some.
+fn at_work(hosts: Option<&Hosts>, arguments: &[String], folder: &Folder) -> Ranks {
     let path = folder.0.to_string_lossy().into_owned();
     let mut ranks = Ranks::start(3, hosts, arguments, &["--record", &path]);
     let is_at_work = |ranks: &Ranks| {
@@ -106,13 +117,41 @@ fn killed_in_the_middle(
         assert_eq!(ended, None, "rank 0 of {arguments:?} ended before it began");
         std::thread::yield_now();
     }
-    kill_one(&ranks);
-    let outputs = ranks.wait();
-    let said = String::from_utf8_lossy(&outputs[0].stderr).into_owned();
-    assert_eq!(outputs[0].status.code(), Some(1), "{arguments:?}: {said}");
-    assert!(outputs[2].status.success(), "rank 2 is let go: {}", String::from_utf8_lossy(&outputs[2].stderr));
-    assert!(folder.is_read(), "{arguments:?}");
-    said
+    ranks
+}
+
+/// What a cluster is killed over: everything that carries its messages between hosts.
+const TRANSPORTS: [&str; 2] = ["basic+udp", "tcp"];
+
+/// The workloads over all of them, which would run for minutes.
+fn endless() -> impl Iterator<Item = Vec<String>> {
+    TRANSPORTS.into_iter().flat_map(|transport| workloads_over(transport, 3, "300"))
+}
+
+#[test]
+fn when_rank_0_is_killed_the_others_say_so_and_leave_nothing_behind() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let hosts = Hosts::new(3).ok();
+    for arguments in endless() {
+        let folder = Folder::new(&format!("first-{}", arguments[0]));
+        let ranks = at_work(hosts.as_ref(), &arguments, &folder);
+        let at_work: Vec<u32> = ranks.children.iter().flat_map(|child| children_of(child.id())).collect();
+        kill(ranks.children[0].id());
+        for output in &ranks.wait()[1..] {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{arguments:?}: {said}");
+            assert!(said.contains("rank 0 was lost: "), "{arguments:?}: {said}");
+        }
+        let is_ours = |process: &u32| {
+            std::fs::read_link(format!("/proc/{process}/exe"))
+                .is_ok_and(|program| program == std::path::Path::new(env!("CARGO_BIN_EXE_farcall")))
+        };
+        // The system has ended them, at the latest when their ranks are gone; it may not have told yet.
+        while at_work.iter().any(is_ours) {
+            std::thread::yield_now();
+        }
+        assert!(folder.is_read(), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -120,7 +159,7 @@ fn a_rank_that_is_killed_is_named_and_the_record_can_be_read() {
     let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
     // Without hosts that can be made all ranks are on this one.
     let hosts = Hosts::new(3).ok();
-    for arguments in workloads(3, "300") {
+    for arguments in endless() {
         let folder = Folder::new(&format!("lost-{}", arguments[0]));
         let said = killed_in_the_middle(hosts.as_ref(), &arguments, &folder, |ranks| {
             kill(ranks.children[1].id());
@@ -135,7 +174,7 @@ fn a_rank_that_is_killed_is_named_and_the_record_can_be_read() {
 #[test]
 fn a_process_of_a_rank_that_is_killed_is_named() {
     let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-    for arguments in workloads(3, "300") {
+    for arguments in endless() {
         let folder = Folder::new(&format!("killed-{}", arguments[0]));
         let said = killed_in_the_middle(None, &arguments, &folder, |ranks| {
             children_of(ranks.children[1].id()).into_iter().for_each(kill);
@@ -153,6 +192,51 @@ fn a_rank_that_does_not_come_is_named_and_the_others_end() {
     assert_eq!((outputs[0].status.code(), said.lines().count()), (Some(1), 1), "{said}");
     assert!(said.contains("rank 2 did not reach barrier"), "{said}");
     assert!(outputs[1].status.success() && outputs[1].stderr.is_empty(), "rank 0 alone speaks");
+}
+
+#[test]
+fn roles_get_the_ranks_that_are_named_for_them() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new("roles");
+    let path = folder.0.to_string_lossy().into_owned();
+    let arguments = ["perf", "echo", "--transport", "basic+udp", "--sizes", "100", "--count", "100"];
+    let placed = ["--place", "clients=0,1/servers=2"];
+    let arguments: Vec<String> = arguments.iter().chain(&placed).map(|&word| word.to_owned()).collect();
+    let outputs = Ranks::start(3, None, &arguments, &["--record", &path]).wait();
+    let said = String::from_utf8_lossy(&outputs[0].stderr);
+    assert!(outputs[0].status.success(), "{said}");
+    let text = std::fs::read_to_string(folder.0.join("results.jsonl")).expect("figures were recorded");
+    let figures = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
+    let processes = figures.filter_map(|figure| figure["processes"].as_array().cloned()).next();
+    let processes = processes.expect("a figure names its processes");
+    let ranks: Vec<_> = processes.iter().map(|process| process["rank"].as_u64()).collect();
+    assert_eq!(ranks, [Some(2), Some(0), Some(1)], "{processes:?}");
+    assert_eq!(processes.len(), 3, "one server and two clients, as many as are named");
+}
+
+#[test]
+fn roles_that_make_no_sense_get_a_sentence() {
+    let _cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let cases: [(&[&str], &str); 5] = [
+        (&["perf", "--place", "servers=0"], "--place: name the ranks of clients, too"),
+        (
+            &["perf", "--place", "servers=0/clients=1", "--clients", "2"],
+            "--place: it has 1 for clients, and 2 are asked for",
+        ),
+        (
+            &["perf", "--place", "daemons=0,1"],
+            "--place: perf has no daemons; its roles are servers and clients",
+        ),
+        (&["shuffle", "--place", "servers=0"], "--place: shuffle has no servers; give a list such as 0,2"),
+        (&["benchkv", "--place", "daemons=0,2"], "--place: rank 2 is not one of the 2"),
+    ];
+    for (arguments, sentence) in cases {
+        let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+        let outputs = Ranks::start(2, None, &arguments, &[]).wait();
+        let said = String::from_utf8_lossy(&outputs[0].stderr);
+        assert!(!outputs[0].status.success() && said.lines().count() >= 1, "{said}");
+        assert!(said.contains(sentence), "{said}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --sizes: `1x` is not a size; write a whole number of bytes such as 100, 10K or 1M",
         ),
         (
-            &["perf", "--sizes", "1G"],
+            &["perf", "--transport", "ring+shm", "--sizes", "1G"],
             "farcall: --sizes: 1G is longer than the 8M that ring+shm carries; add --set ring.message_bytes_max=1G",
         ),
         (
@@ -53,7 +53,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         ),
         (
             &["perf", "--transport", "homa+sim", "--fabric", "connectx2-qdr", "--clients", "80"],
-            "farcall: --fabric: fabric profile `connectx2-qdr`, `topology`: there are places for 80 hosts, not for 81",
+            "farcall: --clients and --servers: connectx2-qdr has places for 80 hosts, not for 81; --scale-topology gives it more of its kind",
         ),
         (
             &["perf", "echoWorkload", "--transport", "basic+udp"],
@@ -76,7 +76,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --raw: there is no library below ring+shm; choose --transport ucx or mpi",
         ),
         (
-            &["msgrate", "--transport", "mpi,ucx", "--raw", "test,testany"],
+            &["msgrate", "--transport", "ucx", "--raw", "test,testany"],
             "farcall: --raw: ucx has no loop of `testany`; choose from waitany, test",
         ),
         (

@@ -95,8 +95,8 @@ fn launches_share_the_operations_and_have_seeds_of_their_own() {
         assignments: Vec::new(),
         counts: true,
     };
-    let of_plans =
-        launches::run(&plans, 2, &Place::Simulated(Box::new(profile())), &means).expect("simulated launches");
+    let of_plans = launches::run(&plans, 2, &Place::Simulated(Box::new(profile())), &means, &|_| ())
+        .expect("simulated launches");
     for (plan, launches) in plans.iter().zip(&of_plans) {
         let operations: Vec<usize> = launches.iter().map(|launch| launch.times.len()).collect();
         assert_eq!(operations, [2, 1], "{plan:?}");

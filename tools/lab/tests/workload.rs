@@ -19,6 +19,7 @@ fn test(mix: SizeMix, load: f64, nodes: usize, messages: u64) -> WorkloadTest {
     WorkloadTest {
         assignments: Vec::new(),
         mix,
+        replay: None,
         load,
         link_bits_per_second: ideal().link_bits_per_second(),
         roles: Roles::Everyone(nodes),
@@ -35,7 +36,7 @@ fn embedded(name: &str) -> SizeMix {
 }
 
 fn simulate(test: &WorkloadTest, transport: TransportKind) -> WorkloadOutcome {
-    test.simulate(&ideal(), transport).expect("the fabric carries it").0
+    test.simulate(&ideal(), transport, &|_| ()).expect("the fabric carries it").0
 }
 
 /// W4 without its longest messages, a thirtieth of all that would take two thirds of the time to simulate.
@@ -71,7 +72,7 @@ fn short_messages_hardly_notice_a_full_rack_with_homa() {
 fn every_simulated_transport_carries_the_load_and_nothing_is_faster_than_alone() {
     for &transport in TransportKind::SIMULATED {
         let test = test(embedded("W2"), 0.3, 4, 2_000);
-        let (outcome, run) = test.simulate(&ideal(), transport).expect("the fabric carries it");
+        let (outcome, run) = test.simulate(&ideal(), transport, &|_| ()).expect("the fabric carries it");
         let WorkloadOutcome { drawn_load, achieved_load, waited, .. } = outcome;
         assert!((achieved_load / drawn_load - 1.0).abs() < 0.1, "{transport}: {drawn_load}, {achieved_load}");
         assert_eq!(waited, 0, "{transport}");
@@ -79,7 +80,7 @@ fn every_simulated_transport_carries_the_load_and_nothing_is_faster_than_alone()
         assert!(all.slowdown.mean >= 1.0, "{transport}: {}", all.slowdown.mean);
         let wire_load = outcome.wire_load.expect("the links are seen");
         assert!((0.3..0.6).contains(&wire_load), "{transport}: {wire_load}");
-        let (again, same_run) = test.simulate(&ideal(), transport).expect("as before");
+        let (again, same_run) = test.simulate(&ideal(), transport, &|_| ()).expect("as before");
         assert_eq!((again.bands, same_run.trace_hash), (outcome.bands, run.trace_hash), "{transport}");
     }
 }

@@ -134,6 +134,21 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_that_is_too_small_gets_more_of_what_it_has() {
+        let racks = Profile::load("omni-path-100").expect("it is embedded");
+        let (few, many) = (racks.scaled_to(100), racks.scaled_to(1_000));
+        assert_eq!(few, racks);
+        assert_eq!(
+            (many.topology.places(), many.topology.to_string()),
+            (1_024, "16 racks of 32 machines".into())
+        );
+        let switch = ideal_with(&["topology.single-switch.servers_per_machine=2"]).expect("correct");
+        let larger = switch.scaled_to(4_001);
+        assert_eq!(larger.topology.to_string(), "2001 machines at one switch");
+        assert_eq!(Profile { topology: switch.topology, ..larger }, switch, "nothing else changes");
+    }
+
+    #[test]
     fn what_is_wrong_is_said_in_one_sentence_with_file_and_field() {
         let cases = [
             ("host.pol_ns=1", "unknown field `pol_ns`", "host"),

@@ -5,6 +5,8 @@
 
 mod load;
 
+use core::fmt;
+
 use serde::Deserialize;
 
 pub use load::{EMBEDDED, ProfileError};
@@ -231,7 +233,39 @@ pub struct LaneModel {
     pub detection: Picos,
 }
 
+impl Profile {
+    /// The same kind of fabric with places for this many hosts: more racks with their uplinks, or more
+    /// machines at the single switch, where it has too few.
+    pub fn scaled_to(&self, hosts: usize) -> Self {
+        Self { topology: self.topology.scaled_to(hosts), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SingleSwitch(single) => write!(f, "{} machines at one switch", single.machines),
+            Self::TwoLevel(levels) => {
+                write!(f, "{} racks of {} machines", levels.racks, levels.machines_per_rack)
+            }
+        }
+    }
+}
+
 impl Topology {
+    fn scaled_to(self, hosts: usize) -> Self {
+        match self {
+            Self::SingleSwitch(single) => {
+                let machines = single.machines.max(hosts.div_ceil(single.servers_per_machine));
+                Self::SingleSwitch(SingleSwitch { machines, ..single })
+            }
+            Self::TwoLevel(levels) => {
+                let of_rack = levels.machines_per_rack * levels.servers_per_machine;
+                Self::TwoLevel(TwoLevel { racks: levels.racks.max(hosts.div_ceil(of_rack)), ..levels })
+            }
+        }
+    }
+
     /// How many machines have a place.
     pub fn machines(&self) -> usize {
         match self {

@@ -8,7 +8,7 @@ use farcall::TransportKind;
 use farcall_lab::run::benchkv::Distribution;
 use farcall_lab::units::Size;
 
-use super::measuring::{Tracing, Varying};
+use super::measuring::{Rehearsal, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
@@ -66,6 +66,8 @@ pub struct BenchKvArguments {
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
+    #[command(flatten)]
+    pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
 }

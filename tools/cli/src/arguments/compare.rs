@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use farcall_lab::units::Size;
 
+use super::measuring::Rehearsal;
 use super::{Output, Recording, Tuning, parse_percent, parse_seconds, whole_number};
 
 /// `farcall compare`.
@@ -61,6 +62,8 @@ pub struct Compare {
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
+    #[command(flatten)]
+    pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
 }

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farcall_lab::explain::vary::{BLOCKS_MAX, Guard};
+use farcall::simulated::Profile;
+use farcall_lab::explain::vary::{BLOCKS_MAX, Design, FACTORS_MAX, Guard};
 
 use super::whole_number;
+use crate::ahead::Planned;
 use crate::failure::Failure;
 
 /// Blocks unless the command line says otherwise: seven degrees of freedom make intervals that are narrow
@@ -54,6 +56,42 @@ impl Tracing {
     }
 }
 
+/// Whether the command is only planned.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Rehearsal {
+    /// Measures nothing: lists what would be measured, how long that takes and what would fail
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// How large a simulated fabric may become.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Scaling {
+    /// Gives a simulated fabric more racks of its kind, or more ports of its one switch, where it has places
+    /// for fewer hosts than are asked for
+    #[arg(long)]
+    pub scale_topology: bool,
+}
+
+impl Scaling {
+    /// The fabric with places for so many hosts, which `what` asks for.
+    pub fn fitted(&self, profile: &Profile, hosts: usize, what: &str) -> Result<Profile, Failure> {
+        let places = profile.topology.places();
+        if hosts <= places {
+            return Ok(profile.clone());
+        }
+        if self.scale_topology {
+            let scaled = profile.scaled_to(hosts);
+            let description = format!("{}, scaled to {}", profile.description, scaled.topology);
+            return Ok(Profile { description, ..scaled });
+        }
+        let name = &profile.name;
+        Err(Failure::Usage(format!(
+            "{what}: {name} has places for {places} hosts, not for {hosts}; --scale-topology gives it more of its kind"
+        )))
+    }
+}
+
 /// What changes from run to run.
 #[derive(Clone, Debug, Args)]
 pub struct Varying {
@@ -79,5 +117,17 @@ impl Varying {
     /// How many blocks are to be kept.
     pub fn blocks(&self) -> u64 {
         self.blocks.unwrap_or(BLOCKS)
+    }
+
+    /// A cell of a plan as it is with what is varied: every combination takes the time of one cell, which its
+    /// blocks share.
+    pub fn planned(&self, cell: Planned) -> Planned {
+        if self.vary.is_empty() {
+            return cell;
+        }
+        // More factors are refused.
+        let combinations = Design::new(self.vary.len().min(FACTORS_MAX)).runs().len() as u64;
+        let repeats = format!("{} runs", combinations * self.blocks());
+        Planned { repeats, lasts: cell.lasts.times(combinations as u32), ..cell }
     }
 }

@@ -7,7 +7,7 @@ use farcall::TransportKind;
 use farcall_lab::run::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
-use super::measuring::{Tracing, Varying};
+use super::measuring::{Rehearsal, Tracing, Varying};
 use super::perf::handler_time;
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
@@ -76,6 +76,8 @@ pub struct Msgrate {
     pub tracing: Tracing,
     #[command(flatten)]
     pub recording: Recording,
+    #[command(flatten)]
+    pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
 }

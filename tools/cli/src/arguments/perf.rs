@@ -1,16 +1,18 @@
 //! The grammar of `farcall perf`.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use clap::Args;
 use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
 use farcall_kv::durable::Level;
 use farcall_lab::run::exchange::Buffers;
-use farcall_lab::run::workload::{Reply, SizeMix};
+use farcall_lab::run::workload::{Recorded, RecordedError, Reply, SizeMix};
+use farcall_lab::run::world::Role;
 use farcall_lab::units::Size;
 
-use super::measuring::{Tracing, Varying};
+use super::measuring::{Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, count_or_none, one_of, parse_seconds, whole_number};
 use crate::commands::perf::{WORKLOADS, Workload};
@@ -71,6 +73,18 @@ pub struct Perf {
     /// Parts of the links' rate that the messages of echoWorkload are to fill, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "0.8", value_parser = parse_load)]
     pub load: Vec<f64>,
+    /// Replays the messages of a file in echoWorkload: a JSON object a line with `time` (seconds, or a time
+    /// such as 12us), `size`, and if it matters `peer` and `from`
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = recorded,
+        conflicts_with_all = ["workload", "load", "count", "seconds"]
+    )]
+    pub arrivals: Option<Arc<Recorded>>,
+    /// With --arrivals: how many times as fast as they were recorded
+    #[arg(long, value_name = "FACTOR", default_value = "1", requires = "arrivals", value_parser = parse_speed)]
+    pub speed: f64,
     /// What comes back for a message of echoWorkload
     #[arg(long, default_value = "ack", value_parser = one_of(Reply::ALL, Reply::name, Reply::about))]
     pub reply: Reply,
@@ -85,6 +99,8 @@ pub struct Perf {
     #[arg(long, value_name = "NAME|FILE")]
     pub fabric: Option<String>,
     #[command(flatten)]
+    pub scaling: Scaling,
+    #[command(flatten)]
     pub over: OverRanks,
     #[command(flatten)]
     pub tracing: Tracing,
@@ -94,6 +110,8 @@ pub struct Perf {
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
+    #[command(flatten)]
+    pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
 }
@@ -107,6 +125,24 @@ fn durability(text: &str) -> Result<Level, String> {
         }
         None => Err(format!("`{text}` is no level of a table; give memory or flushed")),
     }
+}
+
+impl Perf {
+    /// The same with as many servers and clients as `--place` names, unless the command line says how many.
+    pub fn settled(&self) -> Self {
+        let (servers, clients) = (self.over.named(Role::Servers), self.over.named(Role::Clients));
+        Self { servers: self.servers.or(servers), clients: self.clients.or(clients), ..self.clone() }
+    }
+}
+
+fn recorded(path: &str) -> Result<Arc<Recorded>, RecordedError> {
+    path.parse().map(Arc::new)
+}
+
+/// How much faster or slower than it was: by a thousand times at most.
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed| (1e-3..=1e3).contains(speed));
+    speed.ok_or_else(|| format!("`{text}` is not a factor from 0.001 to 1000, such as 2 or 0.5"))
 }
 
 /// A part of a link's rate: above 0, and up to 1.

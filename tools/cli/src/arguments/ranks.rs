@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use farcall::TransportKind;
 use farcall_lab::run::bench::{Bench, BenchError};
-use farcall_lab::run::world::{Place, World};
+use farcall_lab::run::world::{Place, Role, World};
 
 use crate::failure::Failure;
 
@@ -13,7 +13,8 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Args)]
 pub struct OverRanks {
     /// Under mpirun, prterun or srun: which ranks get a process, servers before clients: pack (in their
-    /// order), spread (machine by machine), or a list such as 0,2
+    /// order), spread (machine by machine), a list such as 0,2-5, or a list for each role, such as
+    /// servers=0/clients=1,2, daemons=0,2 or sender=1/receiver=0
     #[arg(long, default_value = "pack", value_name = "RULE")]
     pub place: Place,
     /// Starts itself once on each of these hosts, separated by commas, by the launcher that is installed
@@ -39,6 +40,41 @@ impl OverRanks {
     pub fn check(&self, needed: u64, what: &str) -> Result<(), Failure> {
         let Some(world) = &self.world else { return Ok(()) };
         world.check(needed as usize, what).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// How many ranks `--place` names for a role.
+    pub fn named(&self, role: Role) -> Option<u64> {
+        self.place.roles()?.get(&role).map(|ranks| ranks.len() as u64)
+    }
+
+    /// Refuses roles in `--place` that a command does not have, that are not all of them, or of which it has
+    /// another number. `roles` are those that it has.
+    pub fn check_roles(&self, command: &str, roles: &[(Role, u64)]) -> Result<(), Failure> {
+        let Some(named) = self.place.roles() else { return Ok(()) };
+        let usage = |sentence: String| Err(Failure::Usage(format!("--place: {sentence}")));
+        if self.world.is_none() {
+            return usage(
+                "roles are given to the ranks of a launcher; start this by mpirun or srun, or with --hosts"
+                    .to_owned(),
+            );
+        }
+        if let Some(role) = named.keys().find(|role| roles.iter().all(|(has, _)| has != *role)) {
+            let has: Vec<&str> = roles.iter().map(|(role, _)| role.name()).collect();
+            return match &*has {
+                [] => usage(format!("{command} has no {role}; give a list such as 0,2")),
+                has => usage(format!("{command} has no {role}; its roles are {}", has.join(" and "))),
+            };
+        }
+        for (role, number) in roles {
+            match named.get(role).map(Vec::len) {
+                None => return usage(format!("name the ranks of {role}, too")),
+                Some(ranks) if ranks as u64 != *number => {
+                    return usage(format!("it has {ranks} for {role}, and {number} are asked for"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// The transports that are measured unless the command line names some.

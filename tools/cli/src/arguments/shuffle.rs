@@ -6,7 +6,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
-use super::measuring::{Tracing, Varying};
+use super::measuring::{Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, whole_number};
 use crate::commands::shuffle::PlacementArgument;
@@ -61,6 +61,8 @@ pub struct Shuffle {
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
     #[command(flatten)]
+    pub scaling: Scaling,
+    #[command(flatten)]
     pub over: OverRanks,
     #[command(flatten)]
     pub tracing: Tracing,
@@ -70,6 +72,8 @@ pub struct Shuffle {
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
+    #[command(flatten)]
+    pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
 }

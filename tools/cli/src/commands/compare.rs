@@ -4,6 +4,8 @@
 mod install;
 mod peers;
 
+use core::time::Duration;
+
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::compare::{Budget, BudgetRow, ComparePlan, RowOutcome, RowRun, rows, rows_of_builds};
 use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
@@ -12,6 +14,7 @@ use farcall_lab::run::program::{Program, ProgramError};
 use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Value, json};
 
+use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::compare::Compare;
 use crate::commands::record_distances;
 use crate::failure::Failure;
@@ -20,21 +23,39 @@ use crate::progress::Progress;
 
 /// Runs what is asked for: limits, then peers.
 pub fn run(compare: &Compare) -> Result<(), Failure> {
-    let (assignments, settings) = compare.tuning.load()?;
-    let chosen = if compare.has_peers() { peers::choose(compare)? } else { Vec::new() };
+    let mut ahead = Ahead::of("compare");
+    ahead.check(checks::destinations(&compare.recording, &compare.output));
+    let tuning = ahead.made(compare.tuning.load());
+    let chosen = if compare.has_peers() { ahead.made(peers::choose(compare)) } else { Some(Vec::new()) };
+    let rows = if compare.has_limits() { ahead.made(choose_rows(compare)) } else { Some(Vec::new()) };
+    let program = compare.program.as_deref().map(Program::other).transpose();
+    let program = ahead.made(program.map_err(not_a_program));
+    ahead.plan(rows.iter().flatten().map(|row| planned(compare, row)));
+    if let (Some(chosen), Some(tuning)) = (&chosen, &tuning) {
+        peers::look_ahead(compare, chosen, tuning, &mut ahead);
+    }
+    let bench = ahead.made(Bench::new().map_err(Failure::run));
+    let goes_on = ahead.decide(&compare.rehearsal, &compare.output)?.is_some();
+    let (Some(tuning), Some(chosen), Some(rows), Some(program), Some(bench)) =
+        (tuning, chosen, rows, program, bench)
+    else {
+        return Ok(());
+    };
+    if !goes_on {
+        return Ok(());
+    }
+    let (assignments, settings) = tuning;
     let comparison = ComparePlan {
         assignments,
         settings,
-        program: compare.program.as_deref().map(Program::other).transpose().map_err(not_a_program)?,
+        program,
         blocks: compare.blocks as usize,
         arm_lasting: compare.seconds_per_block,
         patience: compare.patience.unwrap_or_default(),
         seed: compare.tuning.seed,
     };
-    let rows = if compare.has_limits() { choose_rows(compare)? } else { Vec::new() };
     let report = Report::open(compare.output.json.as_ref())?;
     let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
-    let bench = Bench::new().map_err(Failure::run)?;
     if compare.has_limits() {
         let runs = measure(rows, &comparison, &bench, compare.output.quiet)?;
         show(&runs, &bench, &mut report)?;
@@ -43,6 +64,21 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
         peers::run(compare, chosen, &comparison, &bench, &mut report)?;
     }
     report.end()
+}
+
+/// What both sides of a row take to start and to end in a block.
+const START: Duration = Duration::from_millis(400);
+
+/// A row as a cell of a plan.
+fn planned(compare: &Compare, row: &BudgetRow) -> Planned {
+    let waits = compare.patience.unwrap_or_default();
+    let block = compare.seconds_per_block * 2 + START + waits;
+    Planned {
+        name: format!("{} {}", row.transport(), row.name()),
+        repeats: format!("{} blocks", compare.blocks),
+        lasts: Lasts::About(block * compare.blocks as u32),
+        memory_bytes: None,
+    }
 }
 
 fn not_a_program(error: ProgramError) -> Failure {

@@ -37,14 +37,20 @@ pub fn run(swarm: &Swarm) -> Result<(), Failure> {
             report.line(Scenario::draw(case.seed, case.transport))?;
         }
     }
-    let progress = Progress::new(cases.len(), swarm.output.quiet);
     let begun = Instant::now();
+    // Until so many minutes are over: how many seeds that will be is not known.
+    let by_time = swarm.minutes.map(|minutes| (60 * minutes) as f64);
+    let progress = Progress::new(if by_time.is_some() { 1 } else { cases.len() }, swarm.output.quiet);
+    let hear = progress.hearer();
     let mut sum = Sum::default();
     let mut written = Ok(());
     loop {
         explore(&cases, std::thread::available_parallelism().map_or(1, usize::from), |case, findings| {
             sum.add(case, &findings);
-            progress.step();
+            match by_time {
+                Some(seconds) => hear(begun.elapsed().as_secs_f64() / seconds),
+                None => progress.step(),
+            }
             let told = progress.suspend(|| tell(case, &findings, swarm.seeds == 1, &mut report));
             written = core::mem::replace(&mut written, Ok(())).and(told);
         });

@@ -61,7 +61,7 @@ fn end_with_reason(world: &Weak<World>) {
         missing.iter().for_each(|error| world.note(error));
         missing
     });
-    for sentence in missing.iter().filter_map(|error| Failure::run(error).sentence()) {
+    for sentence in missing.iter().flat_map(|error| Failure::run(error).sentences()) {
         eprintln!("farcall: {sentence}");
     }
     std::process::exit(if missing.is_empty() { 128 + SIGTERM } else { 1 });

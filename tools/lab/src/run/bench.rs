@@ -12,6 +12,7 @@ use farcall_limit::{
     udp_ping_pong,
 };
 
+use crate::run::Heard;
 use crate::run::exchange::{
     Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_by, run_with,
 };
@@ -65,6 +66,7 @@ pub enum BenchError {
 pub struct Bench {
     here: Option<(CorePair, DistanceProbe)>,
     placement: Placement,
+    heard: Box<Heard<'static>>,
 }
 
 impl Bench {
@@ -72,12 +74,22 @@ impl Bench {
     pub fn new() -> Result<Self, BenchError> {
         let cores = CorePair::first_allowed()?;
         let placement = Placement::new(cores, allowed_cores()?);
-        Ok(Self { here: Some((cores, DistanceProbe::new(cores)?)), placement })
+        Ok(Self { here: Some((cores, DistanceProbe::new(cores)?)), placement, heard: Box::new(|_| ()) })
     }
 
     /// The ranks of a launcher. There is nothing bare to compare with.
     pub fn at_ranks(world: Arc<World>) -> Self {
-        Self { here: None, placement: Placement::at_ranks(world) }
+        Self { here: None, placement: Placement::at_ranks(world), heard: Box::new(|_| ()) }
+    }
+
+    /// Tells `heard` from now on which part of a measurement is done.
+    pub fn tell(&mut self, heard: impl Fn(f64) + Send + Sync + 'static) {
+        self.heard = Box::new(heard);
+    }
+
+    /// This part of a measurement is done, from 0 to 1.
+    pub(crate) fn has_done(&self, part: f64) {
+        (self.heard)(part);
     }
 
     /// The ranks of a launcher, if it is at those.

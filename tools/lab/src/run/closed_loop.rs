@@ -157,7 +157,9 @@ pub(crate) fn in_blocks<T>(
     let mut blocks = Blocks::new();
     for (block, order) in (0..).zip((BlockPlan { arms, blocks: BLOCKS_MAX, seed }).orders()) {
         blocks.run(&order, || bench.distance_nanos(), |arm| measure(arm, block))?;
-        if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, 0).count() == BLOCKS) {
+        let kept = blocks.main_regime().map_or(0, |regime| blocks.of_arm(regime, 0).count());
+        bench.has_done(kept as f64 / BLOCKS as f64);
+        if kept == BLOCKS {
             break;
         }
     }

@@ -5,6 +5,9 @@
 
 pub(crate) mod beside;
 
+/// Hears which part of a measurement is done, from 0 to 1.
+pub type Heard<'a> = dyn Fn(f64) + Send + Sync + 'a;
+
 pub mod bench;
 pub mod benchkv;
 pub mod blocks;

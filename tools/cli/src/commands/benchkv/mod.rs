@@ -5,14 +5,18 @@ mod shown;
 mod sweep;
 mod vary;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use farcall_lab::run::bench::Bench;
 use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, run as run_bench};
 use farcall_lab::run::blocks::Distance;
+use farcall_lab::run::world::Role;
 
 use self::shown::ShownRun;
 use self::sweep::Sweep;
+use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::benchkv::BenchKvArguments;
+use crate::commands::perf::counted;
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
@@ -20,34 +24,71 @@ use crate::progress::Progress;
 
 /// Runs the benchmark, once or for each number of clients.
 pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
-    let bench = plan(arguments)?;
-    arguments.over.check_transports(&[arguments.transport()])?;
-    arguments.tuning.check_needed(&[arguments.transport()])?;
-    arguments.varying.check_needed(&[arguments.transport()])?;
-    arguments.over.check(arguments.ranks(), &format!("{} daemons", arguments.ranks()))?;
+    let mut ahead = Ahead::of("benchkv");
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
-    let measurements = clients.len() * bench.runs;
-    arguments.tracing.check(&arguments.varying, "calls", measurements, "give --runs 1 and no --sweep")?;
+    check(arguments, clients.len(), &mut ahead);
+    let bench = ahead.made(plan(arguments));
+    ahead.check(vary::check(arguments));
+    ahead.plan(clients.iter().map(|&clients| planned(arguments, clients)));
+    let on = ahead.made(arguments.over.bench().map_err(Failure::run));
+    let weights = ahead.decide(&arguments.rehearsal, &arguments.output)?;
+    let (Some(weights), Some(bench), Some(on)) = (weights, bench, on) else { return Ok(()) };
     let report = Report::open(arguments.output.json.as_ref())?;
     let report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
-    let mut report = report.of_ranks(&arguments.over)?;
-    let on = arguments.over.bench().map_err(Failure::run)?;
+    let report = report.of_ranks(&arguments.over)?;
     if !arguments.varying.vary.is_empty() {
         return vary::run(arguments, &on, report);
     }
-    let progress = Progress::new(clients.len(), arguments.output.quiet);
+    let benches = clients.into_iter().map(|clients| BenchKv { clients: clients as usize, ..bench.clone() });
+    measure(arguments, &benches.collect::<Vec<_>>(), &on, weights, report)
+}
+
+/// What would fail, of what needs no plan.
+fn check(arguments: &BenchKvArguments, cells: usize, ahead: &mut Ahead) {
+    let transport = [arguments.transport()];
+    ahead.check(arguments.over.check_transports(&transport));
+    ahead.check(arguments.tuning.check_needed(&transport));
+    ahead.check(arguments.varying.check_needed(&transport));
+    ahead.check(checks::presence(&transport));
+    ahead.check(checks::destinations(&arguments.recording, &arguments.output));
+    let ranks = arguments.ranks();
+    ahead.check(arguments.over.check(ranks, &format!("{ranks} daemons")));
+    ahead.check(arguments.over.check_roles("benchkv", &[(Role::Daemons, ranks)]));
+    let (measurements, how) = (cells * arguments.runs as usize, "give --runs 1 and no --sweep");
+    ahead.check(arguments.tracing.check(&arguments.varying, "calls", measurements, how));
+}
+
+/// What a daemon and its clients take to start, to fill the store and to warm up.
+const START: Duration = Duration::from_secs(1);
+
+/// A number of clients as a cell of a plan.
+fn planned(arguments: &BenchKvArguments, clients: u64) -> Planned {
+    let name = format!("{} {}", arguments.transport(), counted(clients as usize, "client"));
+    let repeats = counted(arguments.runs as usize, "run");
+    let lasts = Lasts::About(arguments.seconds * arguments.runs as u32 + START);
+    arguments.varying.planned(Planned { name, repeats, lasts, memory_bytes: None })
+}
+
+/// Runs all of them, and reports each as soon as it has run.
+fn measure(
+    arguments: &BenchKvArguments,
+    benches: &[BenchKv],
+    on: &Bench,
+    weights: Vec<f64>,
+    mut report: Report,
+) -> Result<(), Failure> {
+    let progress = Progress::weighted(weights, arguments.output.quiet);
     let started = Instant::now();
-    let mut sweep = arguments.sweep.as_ref().map(|_| Sweep::new(bench.clone()));
-    for clients in clients {
-        let bench = BenchKv { clients: clients as usize, ..bench.clone() };
-        progress.begin(format_args!("{clients} clients"));
-        let measured = || run_bench(&bench, &on);
+    let mut sweep = arguments.sweep.as_ref().and_then(|_| Some(Sweep::new(benches.first()?.clone())));
+    for bench in benches {
+        progress.begin(counted(bench.clients, "client"));
+        let measured = || run_bench(bench, on);
         let (results, distance) =
             Distance::around(started, || on.distance_nanos(), measured).map_err(Failure::run)?;
         progress.step();
         let mut show = || match &mut sweep {
-            Some(sweep) => sweep.show_points(&bench, &results, &mut report),
-            None => show_runs(&bench, distance.after.distance_nanos, &results, &mut report),
+            Some(sweep) => sweep.show_points(bench, &results, &mut report),
+            None => show_runs(bench, distance.after.distance_nanos, &results, &mut report),
         };
         progress.suspend(&mut show)?;
         progress.suspend(|| {

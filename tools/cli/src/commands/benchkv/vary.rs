@@ -15,11 +15,16 @@ use crate::output::Report;
 const METRICS: [Metric; 5] =
     [rate("rps"), time("local.p50"), time("remote.p50"), time("local.mean"), time("remote.mean")];
 
-/// Runs the benchmark.
-pub fn run(arguments: &BenchKvArguments, bench: &Bench, mut report: Report) -> Result<(), Failure> {
-    if arguments.sweep.is_some() {
+/// Refuses two plans at once.
+pub fn check(arguments: &BenchKvArguments) -> Result<(), Failure> {
+    if arguments.sweep.is_some() && !arguments.varying.vary.is_empty() {
         return Err(Failure::Usage("--vary and --sweep are two plans; choose one".to_owned()));
     }
+    Ok(())
+}
+
+/// Runs the benchmark.
+pub fn run(arguments: &BenchKvArguments, bench: &Bench, mut report: Report) -> Result<(), Failure> {
     let varied = VariedStore { arguments, bench };
     let (seed, quiet) = (arguments.tuning.seed, arguments.output.quiet);
     vary::run(&arguments.varying, seed, &varied, &mut report, quiet)?;

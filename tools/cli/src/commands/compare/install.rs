@@ -6,21 +6,32 @@ use farcall_lab::compare::peers::Peer;
 
 use crate::failure::Failure;
 
-/// Installs the packages of those peers that are not here.
-pub fn install(peers: &[Peer]) -> Result<(), Failure> {
+/// The packages of those peers that are not here.
+fn packages_of(peers: &[Peer]) -> Vec<&'static str> {
     let missing = peers.iter().filter(|peer| peer.missing().is_some());
     let mut packages: Vec<&str> = missing.flat_map(|peer| peer.packages()).copied().collect();
     packages.sort_unstable();
     packages.dedup();
+    packages
+}
+
+/// Refuses to install anything as a user who cannot.
+pub fn check(peers: &[Peer]) -> Result<(), Failure> {
+    let packages = packages_of(peers);
+    if packages.is_empty() || is_root() {
+        return Ok(());
+    }
+    let line = format!("apt-get install {}", packages.join(" "));
+    Err(Failure::Run(format!("--install needs root; run `{line}` as root, or leave --install out")))
+}
+
+/// Installs the packages of those peers that are not here.
+pub fn install(peers: &[Peer]) -> Result<(), Failure> {
+    let packages = packages_of(peers);
     if packages.is_empty() {
         return Ok(());
     }
     let line = format!("apt-get install {}", packages.join(" "));
-    if !is_root() {
-        return Err(Failure::Run(format!(
-            "--install needs root; run `{line}` as root, or leave --install out"
-        )));
-    }
     let mut command = Command::new("apt-get");
     command.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(&packages);
     // A package's server would otherwise be asked about on the terminal.

@@ -1,6 +1,9 @@
 //! `farcall compare --peers`: farcall beside programs of others, cell by cell.
 
+use core::time::Duration;
+
 use comfy_table::{Table, presets::NOTHING};
+use farcall::parameters::Settings;
 use farcall_lab::compare::ComparePlan;
 use farcall_lab::compare::peers::{CellLine, CellRun, PEERS, Peer, PeerOutcome, PeerPlan, PeerStatistic};
 use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
@@ -9,6 +12,7 @@ use farcall_lab::units::Size;
 use serde_json::json;
 
 use super::{install, readable};
+use crate::ahead::{Ahead, Lasts, Planned};
 use crate::arguments::compare::Compare;
 use crate::commands::record_distances;
 use crate::failure::Failure;
@@ -21,7 +25,7 @@ const SIZES: [Size; 5] = [Size(8), Size(1 << 10), Size(10 << 10), Size(100 << 10
 /// Every peer.
 const ALL: &str = "all";
 
-/// The peers that the command line names, installed if that is asked for.
+/// The peers that the command line names.
 pub fn choose(compare: &Compare) -> Result<Vec<Peer>, Failure> {
     let mut known = vec![ALL];
     for family in PEERS.iter().map(Peer::family) {
@@ -38,11 +42,48 @@ pub fn choose(compare: &Compare) -> Result<Vec<Peer>, Failure> {
     }
     let named =
         |peer: &Peer| compare.peers.is_empty() || compare.peers.iter().any(|name| is_named(peer, name));
-    let chosen: Vec<Peer> = PEERS.into_iter().filter(named).collect();
+    Ok(PEERS.into_iter().filter(named).collect())
+}
+
+/// What a program of others takes to start and to end in a block.
+const START: Duration = Duration::from_millis(400);
+
+/// Adds the cells to the plan, and says which peers are left out.
+pub fn look_ahead(compare: &Compare, chosen: &[Peer], tuning: &(Vec<String>, Settings), ahead: &mut Ahead) {
     if compare.install {
-        install::install(&chosen)?;
+        ahead.check(install::check(chosen));
+    } else {
+        chosen.iter().for_each(|peer| ahead.warn(absent(peer)));
     }
-    Ok(chosen)
+    let (assignments, settings) = tuning.clone();
+    let here = chosen.iter().filter(|peer| compare.install || peer.missing().is_none()).copied().collect();
+    let plan = plan(compare, here, assignments, settings);
+    let block = |arms: usize| (plan.arm_lasting + START) * arms as u32;
+    ahead.plan(plan.outline().into_iter().map(|(name, arms)| Planned {
+        name,
+        repeats: format!("{} blocks", plan.blocks),
+        lasts: Lasts::About(block(arms) * plan.blocks as u32),
+        memory_bytes: None,
+    }));
+}
+
+/// That a peer is not here, and what has it.
+fn absent(peer: &Peer) -> Option<String> {
+    let missing = peer.missing()?;
+    Some(format!("{}: absent, there is no {missing}; {}", peer.name, peer.source()))
+}
+
+fn plan(compare: &Compare, peers: Vec<Peer>, assignments: Vec<String>, settings: Settings) -> PeerPlan {
+    PeerPlan {
+        assignments,
+        settings,
+        peers,
+        sizes: if compare.sizes.is_empty() { SIZES.to_vec() } else { compare.sizes.clone() },
+        in_flight: compare.inflight.iter().map(|&inflight| inflight as usize).collect(),
+        blocks: compare.blocks as usize,
+        arm_lasting: compare.seconds_per_block,
+        seed: compare.tuning.seed,
+    }
 }
 
 /// Runs all cells, block by block in turn, and prints their table.
@@ -53,29 +94,18 @@ pub fn run(
     bench: &Bench,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let (peers, absent): (Vec<Peer>, Vec<Peer>) =
-        chosen.into_iter().partition(|peer| peer.missing().is_none());
-    for peer in &absent {
-        report.line(format_args!(
-            "# {}: absent, there is no {}; {}",
-            peer.name,
-            peer.missing().unwrap_or(peer.name),
-            peer.source()
-        ))?;
+    if compare.install {
+        install::install(&chosen)?;
     }
-    for peer in &peers {
-        report.line(format_args!("# {}: {}", peer.name, peer.description))?;
+    for peer in &chosen {
+        match absent(peer) {
+            Some(absent) => report.line(format_args!("# {absent}"))?,
+            None => report.line(format_args!("# {}: {}", peer.name, peer.description))?,
+        }
     }
-    let plan = PeerPlan {
-        assignments: comparison.assignments.clone(),
-        settings: comparison.settings.clone(),
-        peers,
-        sizes: if compare.sizes.is_empty() { SIZES.to_vec() } else { compare.sizes.clone() },
-        in_flight: compare.inflight.iter().map(|&inflight| inflight as usize).collect(),
-        blocks: comparison.blocks,
-        arm_lasting: comparison.arm_lasting,
-        seed: comparison.seed,
-    };
+    let here = chosen.into_iter().filter(|peer| peer.missing().is_none()).collect();
+    let (assignments, settings) = (comparison.assignments.clone(), comparison.settings.clone());
+    let plan = plan(compare, here, assignments, settings);
     let mut cells = plan.cells(bench).map_err(Failure::run)?;
     let interrupt = Interrupt::watch()?;
     let is_complete = match measure(&mut cells, plan.blocks, bench, compare.output.quiet, &interrupt) {

@@ -5,37 +5,37 @@ mod vary;
 
 use farcall::TransportKind;
 use farcall_lab::run::msgrate::{MessageRate, Mode, RateCell, Raw};
+use farcall_lab::run::world::Role;
 
+use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::Msgrate;
+use crate::commands::perf::counted;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
 
 /// Measures every mode, size and number in flight, over every transport.
 pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
-    let (assignments, _) = msgrate.tuning.load()?;
-    if !msgrate.raw.is_empty() && msgrate.threads > 1 {
-        return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
-    }
-    if !msgrate.raw.is_empty() && !msgrate.handler.is_zero() {
-        return Err(Failure::Usage("the loops of --raw have no handler: leave --handler out".to_owned()));
-    }
-    check_raw(msgrate)?;
-    msgrate.over.check_transports(&msgrate.transports())?;
-    msgrate.tuning.check_needed(&msgrate.transports())?;
-    msgrate.varying.check_needed(&msgrate.transports())?;
-    msgrate.over.check(2, "a sender and a receiver")?;
+    let mut ahead = Ahead::of("msgrate");
+    check(msgrate, &mut ahead);
+    let tuning = ahead.made(msgrate.tuning.load());
+    let assignments = tuning.map_or_else(Vec::new, |(assignments, _)| assignments);
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
-    check_trace(msgrate, rows.len())?;
+    ahead.check(check_trace(msgrate, rows.len()));
+    ahead.check(vary::check(msgrate));
+    ahead.plan(rows.iter().map(|rate| planned(msgrate, rate)));
+    let bench = ahead.made(msgrate.over.bench().map_err(Failure::run));
+    let (Some(weights), Some(bench)) = (ahead.decide(&msgrate.rehearsal, &msgrate.output)?, bench) else {
+        return Ok(());
+    };
     let report = Report::open(msgrate.output.json.as_ref())?;
     let mut report =
         report.keep(&msgrate.recording, &msgrate.tuning, &assignments)?.of_ranks(&msgrate.over)?;
     if !msgrate.varying.vary.is_empty() {
-        return vary::run(msgrate, report);
+        return vary::run(msgrate, &bench, report);
     }
-    let bench = msgrate.over.bench().map_err(Failure::run)?;
     let runs = msgrate.runs as usize;
-    let progress = Progress::new(rows.len() * runs, msgrate.output.quiet);
+    let progress = Progress::weighted(weights.repeat(runs), msgrate.output.quiet);
     progress.suspend(|| table::head(msgrate, &mut report))?;
     for compared in rows.chunk_by(|a, b| table::cell(a) == table::cell(b)) {
         let mut cell = RateCell::new(compared.to_vec(), runs, msgrate.tuning.seed);
@@ -46,6 +46,36 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
         progress.suspend(|| table::show(&cell, msgrate.tracing.file(), &mut report))?;
     }
     report.end()
+}
+
+/// What would fail, of what needs no plan.
+fn check(msgrate: &Msgrate, ahead: &mut Ahead) {
+    if !msgrate.raw.is_empty() && msgrate.threads > 1 {
+        let sentence = "the loops of --raw have one thread: leave --threads out";
+        ahead.check(Err(Failure::Usage(sentence.to_owned())));
+    }
+    if !msgrate.raw.is_empty() && !msgrate.handler.is_zero() {
+        let sentence = "the loops of --raw have no handler: leave --handler out";
+        ahead.check(Err(Failure::Usage(sentence.to_owned())));
+    }
+    let transports = msgrate.transports();
+    ahead.check(check_raw(msgrate));
+    ahead.check(msgrate.over.check_transports(&transports));
+    ahead.check(checks::presence(&transports));
+    ahead.check(checks::launcher_of_mpi(&transports));
+    ahead.check(checks::destinations(&msgrate.recording, &msgrate.output));
+    ahead.check(msgrate.tuning.check_needed(&transports));
+    ahead.check(msgrate.varying.check_needed(&transports));
+    ahead.check(msgrate.over.check(2, "a sender and a receiver"));
+    ahead.check(msgrate.over.check_roles("msgrate", &[(Role::Sender, 1), (Role::Receiver, 1)]));
+}
+
+/// A row as a cell of a plan. How long so many messages take is what is measured; --within says when that has
+/// failed.
+fn planned(msgrate: &Msgrate, rate: &MessageRate) -> Planned {
+    let repeats = counted(msgrate.runs as usize, "run");
+    let (name, lasts) = (table::full_name(rate), Lasts::Unknown);
+    msgrate.varying.planned(Planned { name, repeats, lasts, memory_bytes: None })
 }
 
 /// All that is measured; rows of the same transport, size and number in flight follow each other.

@@ -16,8 +16,11 @@ use crate::output::Report;
 /// What is known of each mode, size and number in flight.
 const METRICS: [Metric; 1] = [rate("rate")];
 
-/// Measures every row over every transport.
-pub fn run(msgrate: &Msgrate, mut report: Report) -> Result<(), Failure> {
+/// Refuses what cannot be varied.
+pub fn check(msgrate: &Msgrate) -> Result<(), Failure> {
+    if msgrate.varying.vary.is_empty() {
+        return Ok(());
+    }
     if !msgrate.raw.is_empty() {
         return Err(Failure::Usage(
             "--vary is for messages of farcall, and the loops of --raw are without it; leave one of them out"
@@ -27,9 +30,13 @@ pub fn run(msgrate: &Msgrate, mut report: Report) -> Result<(), Failure> {
     if msgrate.runs > 1 {
         return Err(Failure::Usage("--vary measures in --blocks of its own; leave --runs out".to_owned()));
     }
-    let bench = msgrate.over.bench().map_err(Failure::run)?;
+    Ok(())
+}
+
+/// Measures every row over every transport.
+pub fn run(msgrate: &Msgrate, bench: &Bench, mut report: Report) -> Result<(), Failure> {
     for transport in msgrate.transports() {
-        let varied = VariedMessages { msgrate, transport, bench: &bench };
+        let varied = VariedMessages { msgrate, transport, bench };
         let (seed, quiet) = (msgrate.tuning.seed, msgrate.output.quiet);
         vary::run(&msgrate.varying, seed, &varied, &mut report, quiet)?;
     }

@@ -3,7 +3,8 @@
 
 use farcall::TransportKind;
 use farcall_lab::record::{Figure, Record, Statistic, Unit};
-use farcall_lab::run::closed_loop::{ClosedLoop, Outcome, Ran};
+use farcall_lab::run::Heard;
+use farcall_lab::run::closed_loop::{BLOCKS, ClosedLoop, Outcome, Ran};
 use farcall_lab::run::echo::{EchoLimit, EchoTest, REQUEST_BYTES};
 use farcall_lab::run::exchange::Instruments;
 use farcall_lab::run::published::clusterperf_settings;
@@ -12,9 +13,10 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
-use super::simulated::{run_note, simulation_failure};
+use super::simulated::{lasts, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Vary, Workload, counted, record_of};
 use super::{check_sizes, defaults, sizes, vary};
+use crate::ahead::checks::simulation_bytes;
 use crate::arguments::Perf;
 use crate::failure::Failure;
 
@@ -57,10 +59,22 @@ impl Workload for Echo {
         let test = test(perf, fabric)?;
         let mut heading = vec![header(&test, transport)];
         heading.extend(fabric.into_iter().flat_map(fabric_lines));
+        let ClosedLoop { calls, clients, servers, .. } = test.closed_loop;
         let measurement = |&size: &Size| {
+            let lasts = match fabric {
+                None => Measurement::in_blocks(perf.seconds),
+                Some(fabric) => {
+                    let (calls, there) = ((calls * clients as u64) as f64, REQUEST_BYTES as f64);
+                    lasts(fabric, calls, there, size.0 as f64)
+                }
+            };
+            let bytes =
+                |_| simulation_bytes(transport, (clients + servers) as u64, clients.max(servers) as u64);
             let test = test.clone();
-            let run = move |site: Site<'_>| measure(&test, transport, size, site);
-            Measurement { about: format!("echo{size}"), run: Box::new(run) }
+            let run = move |site: Site<'_>, _: &Heard<'_>| measure(&test, transport, size, site);
+            let (about, memory_bytes) = (format!("echo{size}"), fabric.map(bytes));
+            let blocks = if fabric.is_some() { 1 } else { BLOCKS };
+            Measurement { about, blocks, lasts, memory_bytes, run: Box::new(run) }
         };
         Ok(Plan { heading, measurements: sizes(perf, self).iter().map(measurement).collect() })
     }

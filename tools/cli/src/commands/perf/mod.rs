@@ -11,12 +11,14 @@ use farcall::TransportKind;
 use farcall::parameters::{PARAMETERS, Value};
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::simulation::SimulatedFabric;
+use farcall_lab::run::world::Role;
 use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
 
-pub use workload::Workload;
-use workload::{Plan, Site, counted};
+use workload::{Plan, Site};
+pub use workload::{Workload, counted};
 
+use crate::ahead::{Ahead, checks};
 use crate::arguments::Perf;
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
@@ -58,51 +60,87 @@ impl Sites {
 
 /// Runs the tests over every transport.
 pub fn run(perf: &Perf) -> Result<(), Failure> {
+    let perf = &perf.settled();
     let transports = match &*perf.transport {
         [] => perf.varying.of_interest(perf.over.default_transports(TransportKind::ALL)),
         transports => transports.to_vec(),
     };
-    perf.tuning.check_needed(&transports)?;
-    perf.varying.check_needed(&transports)?;
-    perf.over.check_transports(&transports)?;
-    let fabric =
-        simulated::fabric(perf.fabric.as_deref(), &perf.tuning.of_fabric(), &transports, perf.tuning.seed)?;
     let tests = tests(perf);
-    tests.iter().try_for_each(|test| test.check(perf, &transports))?;
-    if transports.iter().any(|transport| !transport.is_simulated()) {
-        check_ranks(perf)?;
-    }
-    if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
-        return Err(Failure::Usage("--handler is for echo only".to_owned()));
-    }
-    let mut plans = Vec::new();
-    for test in &tests {
-        for &transport in &transports {
-            let fabric = fabric.as_ref().filter(|_| transport.is_simulated());
-            plans.push((transport, test.plan(perf, transport, fabric)?));
-        }
-    }
-    let steps: usize = plans.iter().map(|(_, plan)| plan.measurements.len()).sum();
-    perf.tracing.check(&perf.varying, "calls", steps, ONE_MEASUREMENT)?;
-    let report = Report::open(perf.output.json.as_ref())?;
-    let parameters = parameters(perf, &tests, &transports, fabric.as_ref())?;
-    let report = report.keep(&perf.recording, &perf.tuning, &parameters)?.of_ranks(&perf.over)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
-    let bench =
-        transports.iter().any(is_real).then(|| perf.over.bench()).transpose().map_err(Failure::run)?;
-    let sites = Sites { bench, fabric };
+    let mut ahead = Ahead::of("perf");
+    check(perf, &tests, &transports, &mut ahead);
+    let fabric = ahead.made(simulated::fabric(perf, &perf.tuning.of_fabric(), &transports));
+    let bench = transports.iter().any(is_real).then(|| perf.over.bench().map_err(Failure::run));
+    let bench = bench.and_then(|bench| ahead.made(bench));
+    let plans = fabric.as_ref().map(|fabric| plans(perf, &tests, &transports, fabric.as_ref(), &mut ahead));
+    let parameters = fabric.as_ref().map(|fabric| parameters(perf, &tests, &transports, fabric.as_ref()));
+    let parameters = parameters.and_then(|parameters| ahead.made(parameters));
+    let Some(weights) = ahead.decide(&perf.rehearsal, &perf.output)? else { return Ok(()) };
+    let report = Report::open(perf.output.json.as_ref())?;
+    let report = report.keep(&perf.recording, &perf.tuning, &parameters.unwrap_or_default())?;
+    let report = report.of_ranks(&perf.over)?;
+    let sites = Sites { bench, fabric: fabric.flatten() };
     if perf.varying.vary.is_empty() {
-        return measure(perf, &plans, &sites, report);
+        return measure(perf, &plans.unwrap_or_default(), sites, weights, report);
     }
     vary(perf, &tests, &transports, &sites, report)
+}
+
+/// What would fail, of what needs no plan.
+fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahead: &mut Ahead) {
+    ahead.check(perf.tuning.check_needed(transports));
+    ahead.check(perf.varying.check_needed(transports));
+    ahead.check(perf.over.check_transports(transports));
+    ahead.check(checks::presence(&perf.transport));
+    ahead.check(checks::launcher_of_mpi(&perf.transport));
+    ahead.check(checks::destinations(&perf.recording, &perf.output));
+    tests.iter().for_each(|test| ahead.check(test.check(perf, transports)));
+    if transports.iter().any(|transport| !transport.is_simulated()) {
+        ahead.check(check_ranks(perf));
+    }
+    if perf.arrivals.is_some() && tests.iter().all(|test| test.name() != open_loop::EchoWorkload.name()) {
+        ahead.check(Err(Failure::Usage("--arrivals is for echoWorkload".to_owned())));
+    }
+    if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
+        ahead.check(Err(Failure::Usage("--handler is for echo only".to_owned())));
+    }
+}
+
+/// What every test measures over every transport.
+fn plans(
+    perf: &Perf,
+    tests: &[&dyn Workload],
+    transports: &[TransportKind],
+    fabric: Option<&SimulatedFabric>,
+    ahead: &mut Ahead,
+) -> Vec<(TransportKind, Plan)> {
+    let mut plans = Vec::new();
+    for test in tests {
+        for &transport in transports {
+            let fabric = fabric.filter(|_| transport.is_simulated());
+            let plan = ahead.made(test.plan(perf, transport, fabric));
+            plans.extend(plan.map(|plan| (transport, plan)));
+        }
+    }
+    let cells = plans.iter().flat_map(|(transport, plan)| {
+        plan.measurements.iter().map(|measurement| measurement.planned(*transport, &perf.varying))
+    });
+    let cells: Vec<_> = cells.collect();
+    ahead.check(perf.tracing.check(&perf.varying, "calls", cells.len(), ONE_MEASUREMENT));
+    ahead.plan(cells);
+    plans
 }
 
 /// Refuses more processes than the launcher has started.
 fn check_ranks(perf: &Perf) -> Result<(), Failure> {
     match perf.nodes {
-        Some(nodes) => perf.over.check(nodes, &format!("{nodes} nodes")),
+        Some(nodes) => {
+            perf.over.check_roles("a workload of --nodes", &[])?;
+            perf.over.check(nodes, &format!("{nodes} nodes"))
+        }
         None => {
             let (servers, clients) = (perf.servers.unwrap_or(1), perf.clients.unwrap_or(1));
+            perf.over.check_roles("perf", &[(Role::Servers, servers), (Role::Clients, clients)])?;
             let (server, client) = (counted(servers as usize, "server"), counted(clients as usize, "client"));
             perf.over.check(servers + clients, &format!("{server} and {client}"))
         }
@@ -113,18 +151,22 @@ fn check_ranks(perf: &Perf) -> Result<(), Failure> {
 fn measure(
     perf: &Perf,
     plans: &[(TransportKind, Plan)],
-    sites: &Sites,
+    mut sites: Sites,
+    weights: Vec<f64>,
     mut report: Report,
 ) -> Result<(), Failure> {
-    let steps = plans.iter().map(|(_, plan)| plan.measurements.len()).sum();
-    let progress = Progress::new(steps, perf.output.quiet);
+    let progress = Progress::weighted(weights, perf.output.quiet);
+    let hear = progress.hearer();
+    if let Some(bench) = &mut sites.bench {
+        bench.tell(progress.hearer());
+    }
     report.line(format_args!("# {UNITS_NOTE}"))?;
     for (transport, plan) in plans {
         progress.suspend(|| plan.heading.iter().try_for_each(|line| report.line(line)))?;
         for measurement in &plan.measurements {
             let about = &measurement.about;
             progress.begin(format_args!("{transport} {about}"));
-            let found = (measurement.run)(sites.of(*transport))?;
+            let found = (measurement.run)(sites.of(*transport), &hear)?;
             progress.step();
             progress.suspend(|| {
                 found.report(&mut report)?;
@@ -177,19 +219,20 @@ fn sizes<'a>(perf: &'a Perf, test: &dyn Workload) -> &'a [Size] {
 /// Refuses sizes that a transport does not carry.
 fn check_sizes(perf: &Perf, test: &dyn Workload, transports: &[TransportKind]) -> Result<(), Failure> {
     let (_, settings) = perf.tuning.load()?;
+    let mut wrong = Vec::new();
     for transport in transports {
         let group = transport.name().split('+').next().unwrap_or_default();
         let name = format!("{group}.message_bytes_max");
         let limit = PARAMETERS.iter().find(|parameter| parameter.name == name);
         let Some(Value::Size(most)) = limit.map(|limit| limit.value(&settings)) else { continue };
         if let Some(size) = sizes(perf, test).iter().find(|size| size.0 as u64 > most) {
-            return Err(Failure::Usage(format!(
+            wrong.push(Failure::Usage(format!(
                 "--sizes: {size} is longer than the {} that {transport} carries; add --set {name}={size}",
                 Size(most as usize),
             )));
         }
     }
-    Ok(())
+    Failure::all(wrong)
 }
 
 /// What the command line's assignments come after.

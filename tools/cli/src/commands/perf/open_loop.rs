@@ -1,20 +1,24 @@
 //! `farcall perf echoWorkload`: messages of many lengths at a given load, and how much longer they take than
 //! alone.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use farcall::TransportKind;
 use farcall_lab::record::{Figure, Origin, Statistic, Unit};
+use farcall_lab::run::Heard;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun};
-use farcall_lab::run::workload::{Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
+use farcall_lab::run::workload::{Replay, Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
 use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
 use super::defaults;
 use super::echo::CALLS;
-use super::simulated::{run_note, simulation_failure};
+use super::simulated::{self, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted};
+use crate::ahead::Lasts;
+use crate::ahead::checks::simulation_bytes;
 use crate::arguments::Perf;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -52,6 +56,13 @@ impl Workload for EchoWorkload {
         if perf.nodes == Some(1) {
             return Err(Failure::Usage("--nodes: a workload needs at least 2".to_owned()));
         }
+        if let Some(file) = &perf.arrivals {
+            for transport in transports {
+                let roles = roles(perf, transport.is_simulated());
+                let checked = file.check(roles, perf.speed);
+                checked.map_err(|error| Failure::Usage(format!("--arrivals: {error}")))?;
+            }
+        }
         let real = transports.iter().find(|transport| !transport.is_simulated());
         match (real, perf.link_gbps) {
             (Some(transport), None) => Err(Failure::Usage(format!(
@@ -73,12 +84,30 @@ impl Workload for EchoWorkload {
     ) -> Result<Plan, Failure> {
         let measurement = |test: WorkloadTest| {
             let about = format!("{} at {:.0} %", test.mix, test.load * 100.0);
-            let run = move |site: Site<'_>| measure(&test, transport, site);
-            Measurement { about, run: Box::new(run) }
+            let lasts = lasts(&test, fabric);
+            let (ranks, receivers) = (test.roles.ranks() as u64, test.roles.receivers() as u64);
+            let memory_bytes = fabric.map(|_| simulation_bytes(transport, ranks, receivers));
+            let run = move |site: Site<'_>, heard: &Heard<'_>| measure(&test, transport, site, heard);
+            Measurement { about, blocks: 1, lasts, memory_bytes, run: Box::new(run) }
         };
         let measurements = workloads(perf, fabric)?.into_iter().map(measurement).collect();
-        Ok(Plan { heading: Vec::new(), measurements })
+        let scaled = fabric.filter(|_| perf.scaling.scale_topology);
+        let heading =
+            scaled.map(|fabric| format!("# {}: {}", fabric.profile.name, fabric.profile.description));
+        Ok(Plan { heading: heading.into_iter().collect(), measurements })
     }
+}
+
+/// What the processes take to start, to find the best times and to end.
+const START: Duration = Duration::from_secs(2);
+
+/// About how long a load lasts, on a machine or simulated.
+fn lasts(test: &WorkloadTest, fabric: Option<&SimulatedFabric>) -> Lasts {
+    let Some(fabric) = fabric else { return Lasts::About(test.lasts() + START) };
+    let calls = test.messages_per_second() * test.roles.senders() as f64 * test.lasts().as_secs_f64();
+    let there = test.mix.mean_bytes();
+    let back = if test.reply == Reply::Echo { there } else { 1.0 };
+    simulated::lasts(fabric, calls, there, back)
 }
 
 /// What the command line asks for, one for each load.
@@ -89,19 +118,27 @@ fn workloads(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<Vec<Worklo
         Some(fabric) => (MESSAGES_SIMULATED, fabric.link_bits_per_second()),
     };
     let (assignments, _) = perf.tuning.load_with(&defaults(&EchoWorkload, fabric))?;
+    let (roles, reply) = (roles(perf, fabric.is_some()), perf.reply);
+    let replay = perf.arrivals.as_ref().map(|file| Replay { file: Arc::clone(file), speed: perf.speed });
+    let loads = match &replay {
+        Some(replay) => vec![replay.load(link_bits_per_second, roles, reply)],
+        None => perf.load.clone(),
+    };
+    let mix = replay.as_ref().map_or_else(|| perf.workload.clone(), |replay| replay.file.mix());
     let workload = |&load: &f64| WorkloadTest {
         assignments: assignments.clone(),
-        mix: perf.workload.clone(),
+        mix: mix.clone(),
+        replay: replay.clone(),
         load,
         link_bits_per_second,
-        roles: roles(perf, fabric.is_some()),
-        reply: perf.reply,
+        roles,
+        reply,
         messages: perf.count.unwrap_or(messages),
         lasting: perf.seconds,
         seed: perf.tuning.seed,
         trace: perf.tracing.is_on(),
     };
-    Ok(perf.load.iter().map(workload).collect())
+    Ok(loads.iter().map(workload).collect())
 }
 
 /// Which ranks send and which receive.
@@ -119,7 +156,12 @@ fn roles(perf: &Perf, is_simulated: bool) -> Roles {
     }
 }
 
-fn measure(test: &WorkloadTest, transport: TransportKind, site: Site<'_>) -> Result<Findings, Failure> {
+fn measure(
+    test: &WorkloadTest,
+    transport: TransportKind,
+    site: Site<'_>,
+    heard: &Heard<'_>,
+) -> Result<Findings, Failure> {
     let (outcome, simulation, distance) = match site {
         Site::Machine(bench) => {
             let run = || test.run(bench, transport);
@@ -128,7 +170,7 @@ fn measure(test: &WorkloadTest, transport: TransportKind, site: Site<'_>) -> Res
             (outcome, None, Some(distance))
         }
         Site::Fabric(fabric) => {
-            let (outcome, run) = test.simulate(fabric, transport).map_err(simulation_failure)?;
+            let (outcome, run) = test.simulate(fabric, transport, heard).map_err(simulation_failure)?;
             (outcome, Some(run), None)
         }
     };
@@ -185,13 +227,18 @@ fn header(test: &WorkloadTest, transport: TransportKind) -> String {
         }
     };
     format!(
-        "\n# {transport}: {} (mean {:.0} B) at {:.0} % of {:.0} Gb/s, {ranks}, {}",
+        "\n# {transport}: {} (mean {:.0} B{}) at {:.0} % of {:.0} Gb/s, {ranks}, {}",
         test.mix,
         test.mix.mean_bytes(),
+        test.replay.as_ref().map_or_else(String::new, replayed),
         test.load * 100.0,
         test.link_bits_per_second / 1e9,
         reply_words(test.reply),
     )
+}
+
+fn replayed(replay: &Replay) -> String {
+    format!(", replayed {} times as fast", replay.speed)
 }
 
 fn reply_words(reply: Reply) -> &'static str {
@@ -278,6 +325,7 @@ fn fields(
     };
     let mut fields = vec![
         ("workload", test.mix.name().into()),
+        ("speed", json!(test.replay.as_ref().map(|replay| replay.speed))),
         ("load", test.load.into()),
         ("drawn_load", outcome.drawn_load.into()),
         ("achieved_load", outcome.achieved_load.into()),

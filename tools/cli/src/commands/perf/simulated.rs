@@ -1,36 +1,69 @@
 //! What every test on a simulated fabric needs and says.
 
+use core::time::Duration;
+
 use farcall::TransportKind;
 use farcall::simulated::Profile;
 use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
+use crate::ahead::Lasts;
+use crate::arguments::Perf;
 use crate::failure::Failure;
+
+/// Events of a packet on its way, with those of turns beside it: what most runs have.
+pub const EVENTS_PER_PACKET: f64 = 8.0;
+
+/// Events that a core of some years simulates in a second.
+pub const EVENTS_PER_SECOND: f64 = 2.5e6;
 
 /// The fabric unless the command line names another.
 const FABRIC: &str = "ideal";
 
-/// The fabric that the command line names, if any of the transports needs one. `fields` are assignments to
-/// the profile's.
+/// The fabric that the command line names, if any of the transports needs one, with places for all hosts.
+/// `fields` are assignments to the profile's.
 pub fn fabric(
-    name: Option<&str>,
+    perf: &Perf,
     fields: &[&str],
     transports: &[TransportKind],
-    seed: u64,
 ) -> Result<Option<SimulatedFabric>, Failure> {
-    let name = match name {
-        _ if !transports.iter().any(|transport| transport.is_simulated()) => {
-            let option = name.map(|_| "--fabric").or(fields.first().map(|_| "--set fabric.…"));
-            return option.map_or(Ok(None), |option| {
-                let sentence = "is for simulated transports, such as --transport basic+sim";
-                Err(Failure::Usage(format!("{option} {sentence}")))
-            });
-        }
-        Some(name) => name,
-        None => FABRIC,
-    };
-    let profile = Profile::load_with(name, fields);
+    let is_simulated = |transport: &TransportKind| transport.is_simulated();
+    if !transports.iter().any(is_simulated) {
+        let scaled = perf.scaling.scale_topology.then_some("--scale-topology");
+        let named = perf.fabric.as_ref().map(|_| "--fabric").or(scaled);
+        let option = named.or(fields.first().map(|_| "--set fabric.…"));
+        return option.map_or(Ok(None), |option| {
+            let sentence = "is for simulated transports, such as --transport basic+sim";
+            Err(Failure::Usage(format!("{option} {sentence}")))
+        });
+    }
+    let profile = Profile::load_with(perf.fabric.as_deref().unwrap_or(FABRIC), fields);
     let profile = profile.map_err(|error| Failure::Usage(format!("--fabric: {error}")))?;
-    Ok(Some(SimulatedFabric { profile, seed }))
+    let profile = perf.scaling.fitted(&profile, hosts(perf), what_asks(perf))?;
+    Ok(Some(SimulatedFabric { profile, seed: perf.tuning.seed }))
+}
+
+/// How many hosts the command line asks for.
+fn hosts(perf: &Perf) -> usize {
+    let apart = || perf.clients.unwrap_or(1) + perf.servers.unwrap_or(1);
+    perf.nodes.unwrap_or_else(apart) as usize
+}
+
+/// By which options.
+fn what_asks(perf: &Perf) -> &'static str {
+    if perf.nodes.is_some() { "--nodes" } else { "--clients and --servers" }
+}
+
+/// Packets that carry a message of this length one way and its answer of that length back, and events of a
+/// packet: enough to say about how long a simulation takes.
+fn packet_events(fabric: &SimulatedFabric, there_bytes: f64, back_bytes: f64) -> f64 {
+    let mtu_bytes = fabric.profile.nic.mtu_bytes as f64;
+    ((there_bytes / mtu_bytes).ceil() + (back_bytes / mtu_bytes).ceil()) * EVENTS_PER_PACKET
+}
+
+/// About how long it takes to simulate so many calls with messages of these lengths.
+pub fn lasts(fabric: &SimulatedFabric, calls: f64, there_bytes: f64, back_bytes: f64) -> Lasts {
+    let events = calls * packet_events(fabric, there_bytes, back_bytes);
+    Lasts::About(Duration::from_secs_f64(events / EVENTS_PER_SECOND))
 }
 
 /// Whose fault a failed simulation is.

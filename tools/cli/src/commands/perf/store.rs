@@ -4,7 +4,8 @@ use farcall::TransportKind;
 use farcall_kv::VALUE_BYTES_MAX;
 use farcall_kv::durable::Level;
 use farcall_lab::record::{Figure, Record, Statistic, Unit};
-use farcall_lab::run::closed_loop::{ClosedLoop, Outcome};
+use farcall_lab::run::Heard;
+use farcall_lab::run::closed_loop::{BLOCKS, ClosedLoop, Outcome};
 use farcall_lab::run::exchange::StoreAccess;
 use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::run::store::StoreTest;
@@ -143,11 +144,18 @@ impl Workload for StoreWorkload {
                 let (name, show) = (self.name, self.show);
                 let mut test = test.clone();
                 test.closed_loop.clients = clients;
-                let run = move |site: Site<'_>| {
+                let lasts = Measurement::in_blocks(test.closed_loop.lasting);
+                let run = move |site: Site<'_>, _: &Heard<'_>| {
                     let what = What { name, test: &test, access };
                     what.measure(transport, size, site, show)
                 };
-                measurements.push(Measurement { about, run: Box::new(run) });
+                measurements.push(Measurement {
+                    about,
+                    blocks: BLOCKS,
+                    lasts,
+                    memory_bytes: None,
+                    run: Box::new(run),
+                });
             }
         }
         Ok(Plan { heading: vec![self.header(&test, transport)], measurements })

@@ -65,10 +65,9 @@ impl VariedTest for VariedEcho<'_> {
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
         let mut perf = self.perf.clone();
         perf.tuning.settings.extend_from_slice(assignments);
-        let (name, fields) = (perf.fabric.as_deref(), perf.tuning.of_fabric());
         let transports = [self.transport];
         let fabric = match self.site {
-            Site::Fabric(_) => simulated::fabric(name, &fields, &transports, perf.tuning.seed)?,
+            Site::Fabric(_) => simulated::fabric(&perf, &perf.tuning.of_fabric(), &transports)?,
             Site::Machine(_)
                 if perf.varying.vary.iter().any(|text| text.starts_with(crate::arguments::FABRIC)) =>
             {

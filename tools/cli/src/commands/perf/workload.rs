@@ -3,19 +3,23 @@
 //! for all of them (`mod.rs`).
 
 use core::fmt::Debug;
+use core::time::Duration;
 
 use farcall::TransportKind;
 use farcall_lab::explain::trace::Traced;
 use farcall_lab::record::{Figure, Origin, Record, Statistic};
+use farcall_lab::run::Heard;
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Distance;
-use farcall_lab::run::closed_loop::Outcome;
+use farcall_lab::run::closed_loop::{BLOCKS, Outcome};
 use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::Row;
 use farcall_lab::units::Size;
 use serde_json::Value;
 
+use crate::ahead::{Lasts, Planned};
 use crate::arguments::Perf;
+use crate::arguments::measuring::Varying;
 use crate::commands::tracing;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -82,12 +86,35 @@ pub struct Plan {
 pub struct Measurement {
     /// What it measures, as traces and references of the run are called.
     pub about: String,
+    /// How many blocks share it.
+    pub blocks: usize,
+    /// How long it lasts.
+    pub lasts: Lasts,
+    /// Memory that its simulation takes, if it is one.
+    pub memory_bytes: Option<u64>,
     /// Makes it.
     pub run: Measure,
 }
 
-/// Makes a measurement.
-pub type Measure = Box<dyn Fn(Site<'_>) -> Result<Findings, Failure>>;
+/// Makes a measurement, and tells which part of it is done.
+pub type Measure = Box<dyn Fn(Site<'_>, &Heard<'_>) -> Result<Findings, Failure>>;
+
+/// What the processes of a block take to start and to end.
+const START: Duration = Duration::from_millis(300);
+
+impl Measurement {
+    /// The longest that it lasts in blocks of processes, besides their start, if calls may take `seconds`.
+    pub fn in_blocks(seconds: Duration) -> Lasts {
+        Lasts::AtMost(seconds + START * BLOCKS as u32)
+    }
+
+    /// It as a cell of a plan.
+    pub fn planned(&self, transport: TransportKind, varying: &Varying) -> Planned {
+        let blocks = counted(self.blocks, "block");
+        let name = format!("{transport} {}", self.about);
+        varying.planned(Planned { name, repeats: blocks, lasts: self.lasts, memory_bytes: self.memory_bytes })
+    }
+}
 
 /// What a measurement found.
 #[derive(Default)]

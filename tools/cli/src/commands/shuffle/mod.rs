@@ -3,10 +3,13 @@
 mod table;
 mod vary;
 
-use std::time::Instant;
+use std::num::NonZero;
+use std::time::{Duration, Instant};
 
 use farcall::TransportKind;
+use farcall::parameters::Settings;
 use farcall::simulated::{Placement, Profile};
+use farcall_lab::run::Heard;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::run::collective::simulated::SimulatedError;
@@ -14,7 +17,9 @@ use farcall_lab::run::collective::{Collective, CollectivePlan, PushLimits, PushP
 use farcall_lab::run::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
+use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::{Growth, Ranks, Shuffle};
+use crate::commands::perf::simulated::{EVENTS_PER_PACKET, EVENTS_PER_SECOND};
 use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -27,44 +32,121 @@ const PUBLISHED_FABRIC: &str = "omni-path-100";
 /// Measures every number of nodes and size, over every transport and with every way to push.
 pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let shuffle = &shuffle.settled();
-    shuffle.over.check_transports(&shuffle.transport)?;
-    shuffle.tuning.check_needed(&shuffle.transport)?;
-    shuffle.varying.check_needed(&shuffle.transport)?;
-    let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
-    let profile = profile(shuffle)?;
-    let cells = cells(shuffle)?;
-    let measurements = cells.len() * shuffle.transport.len() * shuffle.push.len();
-    shuffle.tracing.check(
-        &shuffle.varying,
-        "calls",
-        measurements,
-        "give one of --nodes, --sizes, --push and --transport",
-    )?;
+    let mut ahead = Ahead::of("shuffle");
+    check(shuffle, &mut ahead);
+    let tuning = ahead.made(shuffle.tuning.load_with(&UNCHECKED));
+    let profile = ahead.made(profile(shuffle));
+    let cells = ahead.made(cells(shuffle));
+    if let (Some(profile), Some(cells)) = (&profile, &cells) {
+        plan_cells(shuffle, profile.as_ref(), cells, &mut ahead);
+    }
+    let Some(weights) = ahead.decide(&shuffle.rehearsal, &shuffle.output)? else { return Ok(()) };
+    // What could not be made has ended the command.
+    let (Some(tuning), Some(profile), Some(cells)) = (tuning, profile, cells) else { return Ok(()) };
     let report = Report::open(shuffle.output.json.as_ref())?;
-    let mut report =
-        report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?.of_ranks(&shuffle.over)?;
+    let report = report.keep(&shuffle.recording, &shuffle.tuning, &tuning.0)?.of_ranks(&shuffle.over)?;
     if !shuffle.varying.vary.is_empty() {
         return vary::run(shuffle, &cells, report);
     }
-    let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
+    measure(shuffle, tuning, profile.as_ref(), &cells, weights, report)
+}
+
+/// What would fail, of what needs no plan.
+fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
+    ahead.check(shuffle.over.check_transports(&shuffle.transport));
+    ahead.check(shuffle.tuning.check_needed(&shuffle.transport));
+    ahead.check(shuffle.varying.check_needed(&shuffle.transport));
+    ahead.check(shuffle.over.check_roles("shuffle", &[]));
+    ahead.check(checks::presence(&shuffle.transport));
+    ahead.check(checks::destinations(&shuffle.recording, &shuffle.output));
+    let cells = shuffle.nodes.len() * shuffle.sizes.len();
+    let measurements = cells * shuffle.transport.len() * shuffle.push.len();
+    let how = "give one of --nodes, --sizes, --push and --transport";
+    ahead.check(shuffle.tracing.check(&shuffle.varying, "calls", measurements, how));
+}
+
+/// The cells of the plan: what each simulation takes of time and memory, and whether it has a fabric.
+fn plan_cells(shuffle: &Shuffle, profile: Option<&Profile>, cells: &[(u32, Size)], ahead: &mut Ahead) {
+    for &transport in &shuffle.transport {
+        for &(ranks, size) in cells {
+            let simulated = profile.filter(|_| transport.is_simulated());
+            let fitted = simulated.map(|profile| ahead.made(fitted(shuffle, profile, ranks)));
+            let fabric = fitted.flatten();
+            let at_once = fabric.as_ref().map(|_| launches_at_once(shuffle));
+            let bytes = |at_once| at_once * launch_bytes(shuffle, transport, ranks);
+            let cell = Planned {
+                name: format!("{transport} {ranks} nodes {size}"),
+                repeats: format!("{} operations", shuffle.ops),
+                lasts: fabric.map_or(Lasts::Unknown, |profile| lasts(shuffle, &profile, ranks, size)),
+                memory_bytes: at_once.map(bytes),
+            };
+            ahead.plan([shuffle.varying.planned(cell)]);
+        }
+    }
+}
+
+/// The fabric with places for so many nodes.
+fn fitted(shuffle: &Shuffle, profile: &Profile, ranks: u32) -> Result<Profile, Failure> {
+    shuffle.scaling.fitted(profile, ranks as usize, "--nodes")
+}
+
+/// Memory that a simulated launch takes.
+fn launch_bytes(shuffle: &Shuffle, transport: TransportKind, ranks: u32) -> u64 {
+    checks::simulation_bytes(transport, ranks.into(), shuffle.collective.peers(ranks).into())
+}
+
+/// How many launches are simulated at a time.
+fn launches_at_once(shuffle: &Shuffle) -> u64 {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let launches = shuffle.launches.min(shuffle.ops) * shuffle.push.len() as u64;
+    launches.min(cores as u64)
+}
+
+/// About how long it takes to simulate the operations of a cell: each message is some packets, and an answer.
+fn lasts(shuffle: &Shuffle, profile: &Profile, ranks: u32, size: Size) -> Lasts {
+    let plan = plan(shuffle, ranks, size, shuffle.push[0]);
+    let messages = match plan.collective {
+        Collective::Shuffle => f64::from(ranks) * f64::from(ranks),
+        Collective::AllGather => f64::from(ranks) * f64::from(ranks).log2().max(1.0),
+        _ => f64::from(ranks),
+    };
+    let packets = plan.message_bytes.div_ceil(profile.nic.mtu_bytes).max(1) + 1;
+    let operations = (shuffle.ops + u64::from(shuffle.warmup) * shuffle.launches) * shuffle.push.len() as u64;
+    let events = operations as f64 * messages * packets as f64 * EVENTS_PER_PACKET;
+    let rate = EVENTS_PER_SECOND * launches_at_once(shuffle) as f64;
+    Lasts::About(Duration::from_secs_f64(events / rate))
+}
+
+/// Makes all measurements, and reports each as soon as it is made.
+fn measure(
+    shuffle: &Shuffle,
+    (assignments, settings): (Vec<String>, Settings),
+    profile: Option<&Profile>,
+    cells: &[(u32, Size)],
+    weights: Vec<f64>,
+    mut report: Report,
+) -> Result<(), Failure> {
+    let progress = Progress::weighted(weights, shuffle.output.quiet);
+    let hear = progress.hearer();
     // Where there is no second core nothing moves.
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = shuffle.transport.iter().any(is_real).then(|| shuffle.over.bench()).and_then(Result::ok);
     let started = Instant::now();
     for &transport in &shuffle.transport {
-        let place = place(shuffle, transport, profile.as_ref());
-        let series = profile.as_ref().filter(|_| transport.is_simulated()).and_then(|p| series(shuffle, p));
+        let place = place(shuffle, transport, profile);
+        let series = profile.filter(|_| transport.is_simulated()).and_then(|p| series(shuffle, p));
         let table = Table { shuffle, transport, place: &place, series };
         // Records say what was counted.
         let counts = shuffle.recording.record.is_some() || shuffle.output.json.is_some();
         let means = Means { transport, settings: settings.clone(), assignments: assignments.clone(), counts };
         progress.suspend(|| table.header(&mut report))?;
-        for &(ranks, size) in &cells {
+        for &(ranks, size) in cells {
             let plans: Vec<CollectivePlan> =
                 shuffle.push.iter().map(|&push| plan(shuffle, ranks, size, push)).collect();
             progress.begin(format_args!("{transport} {ranks} nodes {size}"));
             let begun = Instant::now();
-            let measured = || measure(shuffle, &plans, &place, &means);
+            let place = for_nodes(shuffle, &place, ranks)?;
+            let measured = || launched(shuffle, &plans, &place, &means, &hear);
             let (launches, distance) = match &bench {
                 Some(bench) if !transport.is_simulated() => {
                     let apart = || bench.distance_nanos().map_err(Failure::run);
@@ -89,7 +171,8 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
 fn profile(shuffle: &Shuffle) -> Result<Option<Profile>, Failure> {
     let overrides = shuffle.tuning.of_fabric();
     if !shuffle.transport.iter().any(|transport| transport.is_simulated()) {
-        if shuffle.fabric.is_some() || shuffle.placement.is_some() || !overrides.is_empty() {
+        let is_asked_for = shuffle.fabric.is_some() || shuffle.scaling.scale_topology;
+        if is_asked_for || shuffle.placement.is_some() || !overrides.is_empty() {
             let sentence = "a fabric is for simulated transports, such as --transport basic+sim";
             return Err(Failure::Usage(sentence.into()));
         }
@@ -172,15 +255,24 @@ fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> 
     }
 }
 
+/// A place with room for so many nodes.
+fn for_nodes(shuffle: &Shuffle, place: &Place, ranks: u32) -> Result<Place, Failure> {
+    Ok(match place {
+        Place::Simulated(profile) => Place::Simulated(Box::new(fitted(shuffle, profile, ranks)?)),
+        other => other.clone(),
+    })
+}
+
 /// The launches of each plan.
-fn measure(
+fn launched(
     shuffle: &Shuffle,
     plans: &[CollectivePlan],
     place: &Place,
     means: &Means,
+    heard: &Heard<'_>,
 ) -> Result<Vec<Vec<Launch>>, Failure> {
     let launches = shuffle.launches.min(shuffle.ops) as u32;
-    launches::run(plans, launches, place, means).map_err(launch_failure)
+    launches::run(plans, launches, place, means, heard).map_err(launch_failure)
 }
 
 /// Whose fault a launch is that failed.

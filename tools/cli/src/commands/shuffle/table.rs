@@ -12,6 +12,8 @@ use farcall_lab::run::losses::Losses;
 use farcall_lab::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 use serde_json::{Value, json};
 
+use super::launch_bytes;
+use crate::ahead::memory_words;
 use crate::arguments::Shuffle;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -139,6 +141,7 @@ impl Table<'_> {
                 "# {nodes} nodes share {cores} cores: most of the time is waiting for one"
             ))?;
         }
+        self.fabric(report)?;
         let push = if self.compares() { format!(" {:<14}", "push") } else { String::new() };
         let beside = self.series.map_or(String::new(), |series| format!("  {}  error", series.name()));
         let ratio = if self.compares() { "  time to first" } else { "" };
@@ -165,6 +168,23 @@ impl Table<'_> {
                 format!("at {ranks} ranks on {}", hosts.join(", "))
             }
         }
+    }
+
+    /// What the fabric is for the largest number of nodes, and what simulating it takes.
+    fn fabric(&self, report: &mut Report) -> Result<(), Failure> {
+        let Place::Simulated(profile) = self.place else { return Ok(()) };
+        let nodes = self.shuffle.nodes.iter().copied().max().unwrap_or(0);
+        let topology = self.shuffle.scaling.fitted(profile, nodes as usize, "--nodes")?.topology;
+        let scaled = if topology == profile.topology {
+            String::new()
+        } else {
+            format!(" instead of {} (--scale-topology)", profile.topology)
+        };
+        let bytes = launch_bytes(self.shuffle, self.transport, nodes);
+        report.line(format_args!(
+            "# {topology}{scaled}; a launch of {nodes} nodes takes about {} of memory",
+            memory_words(bytes)
+        ))
     }
 
     /// The rows of a cell.

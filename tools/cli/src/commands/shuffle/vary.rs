@@ -8,7 +8,7 @@ use farcall_lab::run::collective::{CollectivePlan, Summary};
 use farcall_lab::run::simulation::UNCHECKED;
 use farcall_lab::units::Size;
 
-use super::{launch_failure, place, plan, profile};
+use super::{for_nodes, launch_failure, place, plan, profile};
 use crate::arguments::Shuffle;
 use crate::commands::vary::{self, Metric, VariedTest, time};
 use crate::failure::Failure;
@@ -79,11 +79,11 @@ impl VariedTest for VariedShuffle<'_> {
 
     fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
         let (ranks, size) = self.cells[row];
-        let (place, means) = prepared;
+        let (place, means) = (for_nodes(self.shuffle, &prepared.0, ranks)?, &prepared.1);
         let whole = plan(self.shuffle, ranks, size, self.shuffle.push[0]);
         let operations = self.shuffle.ops.div_ceil(self.shuffle.varying.blocks()) as u32;
         let plan = CollectivePlan { operations, seed, ..whole };
-        let launches = launches::run(&[plan], 1, place, means).map_err(launch_failure)?;
+        let launches = launches::run(&[plan], 1, &place, means, &|_| ()).map_err(launch_failure)?;
         let times: Vec<_> = launches.into_iter().flatten().flat_map(|launch| launch.times).collect();
         let summary = Summary::of(&times);
         Ok(vec![summary.map(|summary| summary.p50 as f64), summary.map(|summary| summary.mean)])

@@ -30,9 +30,8 @@ pub fn all(
 ) -> Result<Measured, Failure> {
     let mut done = tuning.session().evidence().samples().len();
     let progress = Progress::new(done + tuning.session().remaining(), quiet);
-    (0..done).for_each(|_| progress.step());
-    let (begun, before) = (Instant::now(), done);
-    let (mut looked, mut best) = (begun, String::new());
+    progress.resume_after(done);
+    let (mut looked, mut best) = (Instant::now(), String::new());
     loop {
         if interrupt.has_come() {
             return Ok(Measured::Interrupted);
@@ -52,8 +51,7 @@ pub fn all(
                 best = present_best(tuning);
                 looked = Instant::now();
             }
-            let left = begun.elapsed().as_secs_f64() / (done - before) as f64 * remaining as f64;
-            progress.begin(format_args!("about {left:.0} s left{best}"));
+            progress.begin(&best);
         }
     }
 }
@@ -64,5 +62,5 @@ fn present_best(tuning: &Tuning) -> String {
     let Some(set) = EquivalenceSet::new(&known, 0) else { return String::new() };
     let row = known.problem.space.describe(known.problem.row(set.best));
     let words: Vec<String> = row.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!("; {} and {} that may be as good", words.join(" "), set.members.len() - 1)
+    format!("the best is {} and {} that may be as good", words.join(" "), set.members.len() - 1)
 }

@@ -183,7 +183,7 @@ impl<'a, S: VariedTest> Varied<'a, S> {
         match why {
             Failure::Usage(sentence) => Failure::Usage(format!("--vary: with {with}: {sentence}")),
             Failure::Run(sentence) => Failure::Run(format!("with {with}: {sentence}")),
-            other @ (Failure::Outcome(..) | Failure::ReaderGone) => other,
+            other @ (Failure::Outcome(..) | Failure::Several(_) | Failure::ReaderGone) => other,
         }
     }
 

@@ -61,19 +61,33 @@ pub struct CellRun {
 impl PeerPlan {
     /// The cells of every path on which there are peers.
     pub fn cells(&self, bench: &Bench) -> Result<Vec<CellRun>, BenchError> {
+        let places = self.places().into_iter();
+        places.map(|(path, size, in_flight)| self.cell(path, size, in_flight, bench)).collect()
+    }
+
+    /// For each of these cells its name, and about how many programs and loops run in a block of it.
+    pub fn outline(&self) -> Vec<(String, usize)> {
+        let outlined = |(path, size, in_flight): (Path, Size, usize)| {
+            let peers = self.peers.iter().filter(|peer| peer.path == path).count();
+            let name = format!("{} {size}, {in_flight} in flight", path.words());
+            // One bare loop.
+            (name, peers + path.transports().len() + 1)
+        };
+        self.places().into_iter().map(outlined).collect()
+    }
+
+    /// Path, length and number in flight of each cell.
+    fn places(&self) -> Vec<(Path, Size, usize)> {
         let mut paths: Vec<Path> = self.peers.iter().map(|peer| peer.path).collect();
         paths.sort_unstable();
         paths.dedup();
-        let mut cells = Vec::new();
+        let mut places = Vec::new();
         for path in paths {
             let windows = self.windows(path);
-            for (&size, &in_flight) in
-                self.sizes.iter().flat_map(|size| windows.iter().map(move |w| (size, w)))
-            {
-                cells.push(self.cell(path, size, in_flight, bench)?);
-            }
+            let of_size = |&size: &Size| windows.iter().map(move |&in_flight| (path, size, in_flight));
+            places.extend(self.sizes.iter().flat_map(of_size));
         }
-        Ok(cells)
+        places
     }
 
     /// How much is in flight at a time on a path.

@@ -44,13 +44,21 @@ pub enum WriteError {
 }
 
 impl RunFolder {
+    /// Refuses a folder that cannot be taken: nothing is made yet.
+    pub fn check(path: &Path) -> Result<(), WriteError> {
+        match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => Err(WriteError::NotEmpty(path.to_owned())),
+            Ok(false) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(WriteError::File { path: path.to_owned(), error }),
+        }
+    }
+
     /// Makes the folder, or takes an empty one, and says in it what is being run.
     pub fn create(path: &Path, run: Run) -> Result<Self, WriteError> {
         let failed = |error| WriteError::File { path: path.to_owned(), error };
+        Self::check(path)?;
         fs::create_dir_all(path).map_err(failed)?;
-        if fs::read_dir(path).map_err(failed)?.next().is_some() {
-            return Err(WriteError::NotEmpty(path.to_owned()));
-        }
         write_run(path, &run).map_err(failed)?;
         let results = create_new(&path.join(RESULTS_FILE)).map_err(failed)?;
         Ok(Self {

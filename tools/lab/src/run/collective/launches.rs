@@ -19,6 +19,7 @@ use super::simulated::{self, SimulatedError};
 use super::threads::{self, ThreadsError};
 use super::{CollectivePlan, OperationTime};
 use crate::explain::trace::HostTrace;
+use crate::run::Heard;
 use crate::run::beside;
 use crate::run::losses::Losses;
 use crate::run::simulation::SimulatedRun;
@@ -78,17 +79,22 @@ pub enum LaunchError {
 }
 
 /// Shares the operations of each plan among `launches` launches; returns the launches of each plan. The n-th
-/// launches of all plans have the same seed.
+/// launches of all plans have the same seed. `heard` is told which part of all of them is done.
 pub fn run(
     plans: &[CollectivePlan],
     launches: u32,
     place: &Place,
     means: &Means,
+    heard: &Heard<'_>,
 ) -> Result<Vec<Vec<Launch>>, LaunchError> {
-    let mut jobs = Vec::new();
-    for launch in 0..launches {
-        jobs.extend(plans.iter().map(|plan| part_of(plan, launch, launches)));
-    }
+    let of_launch = |launch| plans.iter().map(move |plan| part_of(plan, launch, launches));
+    let jobs: Vec<(usize, CollectivePlan)> = (0..launches).flat_map(of_launch).enumerate().collect();
+    let parts = Mutex::new(vec![0.0; jobs.len()]);
+    let has_done = |job: usize, part: f64| {
+        let mut parts = parts.lock().expect("no other worker panicked");
+        parts[job] = part;
+        heard(parts.iter().sum::<f64>() / parts.len() as f64);
+    };
     let at_once = match place {
         // What faults take is counted, and counters are of the whole process.
         Place::Simulated(_) if draws_faults(means) => 1,
@@ -98,8 +104,13 @@ pub fn run(
     // Counters are of the whole process: of several launches at once none can say which were its own.
     let alone = if means.counts && at_once > 1 { plans.len().min(jobs.len()) } else { 0 };
     let (first, rest) = jobs.split_at(alone);
-    let mut done = in_parallel(first, 1, |plan| launch(plan, place, means));
-    let mut others = in_parallel(rest, at_once, |plan| launch(plan, place, means));
+    let carry_out = |(job, plan): &(usize, CollectivePlan)| {
+        let launch = launch(plan, place, means, &|part| has_done(*job, part));
+        has_done(*job, 1.0);
+        launch
+    };
+    let mut done = in_parallel(first, 1, carry_out);
+    let mut others = in_parallel(rest, at_once, carry_out);
     if at_once.min(rest.len()) > 1 {
         for launch in others.iter_mut().flatten() {
             if let Some(run) = &mut launch.simulated {
@@ -129,11 +140,16 @@ fn part_of(plan: &CollectivePlan, launch: u32, launches: u32) -> CollectivePlan 
     CollectivePlan { operations, seed: plan.seed.wrapping_add(launch.into()), ..plan.clone() }
 }
 
-fn launch(plan: &CollectivePlan, place: &Place, means: &Means) -> Result<Launch, LaunchError> {
+fn launch(
+    plan: &CollectivePlan,
+    place: &Place,
+    means: &Means,
+    heard: &Heard<'_>,
+) -> Result<Launch, LaunchError> {
     let Means { transport, settings, assignments, .. } = means;
     Ok(match place {
         Place::Simulated(profile) => {
-            let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
+            let run = simulated::run_heard(plan, (**profile).clone(), *transport, settings, heard)?;
             let simulated::SimulatedOperations { times, repeated, run, traces } = run;
             Launch { times, repeated, losses: Losses::of(&run.counters), simulated: Some(run), traces }
         }

@@ -91,6 +91,11 @@ impl Root {
         self.failure.is_some() || self.times.len() as u32 == self.plan.operations
     }
 
+    /// Operations that are done, those of the warm-up too.
+    pub(super) fn operations_done(&self) -> u32 {
+        self.plan.warmup - self.warmup_left + self.times.len() as u32
+    }
+
     /// The endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         self.member.endpoint()

@@ -10,6 +10,7 @@ use farcall::{EndpointError, Instant, TransportKind};
 
 use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
+use crate::run::Heard;
 use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
 /// Simulated time after which a run has gone wrong.
@@ -49,11 +50,31 @@ pub fn run(
     transport: TransportKind,
     settings: &Settings,
 ) -> Result<SimulatedOperations, SimulatedError> {
+    run_heard(plan, profile, transport, settings, &|_| ())
+}
+
+/// As [`run`]; `heard` is told which part of the operations is done.
+pub(super) fn run_heard(
+    plan: &CollectivePlan,
+    profile: Profile,
+    transport: TransportKind,
+    settings: &Settings,
+    heard: &Heard<'_>,
+) -> Result<SimulatedOperations, SimulatedError> {
     let fabric = SimulatedFabric { profile, seed: plan.seed };
     let mut cluster = fabric.cluster(plan.ranks as usize, settings)?;
     let members = Rc::new(RefCell::new(Vec::new()));
     let root = start(&mut cluster, plan, transport, &members)?;
-    let run = fabric.run_while(&mut cluster, SIMULATED_MAX, || !root.borrow().is_done());
+    let mut told = 0;
+    let run = fabric.run_while(&mut cluster, SIMULATED_MAX, || {
+        let root = root.borrow();
+        let done = root.operations_done();
+        if done != told {
+            told = done;
+            heard(f64::from(done) / f64::from(plan.warmup + plan.operations));
+        }
+        !root.is_done()
+    });
     let root = root.borrow();
     let times = root.outcome().map_err(SimulatedError::Failed)?.to_vec();
     let own = HostTrace::end(0, root.endpoint());

@@ -61,6 +61,19 @@ impl Collective {
         }
     }
 
+    /// About how many others a rank has sessions to: those of its messages, of the barrier that comes first,
+    /// and rank 0.
+    pub fn peers(self, ranks: u32) -> u32 {
+        let of_barrier = 2 * (u32::BITS - ranks.leading_zeros()) + 1;
+        let of_messages = match self {
+            Self::Shuffle => ranks,
+            Self::Broadcast | Self::Gather => TREE_DEGREE + 1,
+            Self::AllGather => of_barrier,
+            Self::PointToPoint | Self::Bandwidth | Self::TwoWayBandwidth => 1,
+        };
+        (of_messages + of_barrier).min(ranks)
+    }
+
     /// The fewest ranks.
     pub const fn ranks_min(self) -> u32 {
         match self {

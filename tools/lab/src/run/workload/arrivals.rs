@@ -1,4 +1,4 @@
-//! When messages are due: a Poisson process, whatever becomes of the messages.
+//! When messages are due, whatever becomes of them: by a Poisson process, or as they were recorded.
 //!
 //! Times are computed from the seed alone. A client that comes late to a message does not shift the next
 //! ones, and its lateness counts as the message's: otherwise a stall would hide the very messages that it
@@ -7,6 +7,7 @@
 use farcall::Instant;
 
 use super::mix::{Draw, SizeClass};
+use super::recorded::Replayed;
 use farcall_base::Random;
 
 /// A message that is due.
@@ -22,7 +23,24 @@ pub(super) struct Arrival {
 
 /// The messages of one client, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
+pub(super) enum Arrivals {
+    Drawn(Drawn),
+    Replayed(Replayed),
+}
+
+impl Arrivals {
+    /// The next message.
+    pub(super) fn next(&mut self) -> Arrival {
+        match self {
+            Self::Drawn(drawn) => drawn.next(),
+            Self::Replayed(replayed) => replayed.next(),
+        }
+    }
+}
+
+/// The messages of a Poisson process.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
     random: Random,
     draw: Draw,
     receivers: usize,
@@ -32,7 +50,7 @@ pub(super) struct Arrivals {
     elapsed_nanos: f64,
 }
 
-impl Arrivals {
+impl Drawn {
     /// Messages from `begun` on, to receivers that are drawn evenly.
     pub(super) fn new(
         classes: &[SizeClass],
@@ -65,8 +83,8 @@ mod tests {
         SizeClass { bytes: 1_000, weight: 1_000, decile: 9 },
     ];
 
-    fn arrivals(seed: u64) -> Arrivals {
-        Arrivals::new(&CLASSES, 4, 250.5, seed, Instant::from_nanos(1_000_000))
+    fn arrivals(seed: u64) -> Drawn {
+        Drawn::new(&CLASSES, 4, 250.5, seed, Instant::from_nanos(1_000_000))
     }
 
     #[test]

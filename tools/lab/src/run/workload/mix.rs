@@ -35,6 +35,7 @@ const EMBEDDED: [(&str, &str); 5] = [
 pub struct SizeMix {
     name: String,
     classes: Vec<SizeClass>,
+    mean_bytes: f64,
 }
 
 /// Messages that count as equally long.
@@ -42,7 +43,7 @@ pub struct SizeMix {
 pub struct SizeClass {
     /// Their length.
     pub bytes: u32,
-    /// Their share of all messages, in 1/10,000.
+    /// Their share of all messages, in 1/10,000; of recorded messages how many there are.
     pub weight: u32,
     /// Which tenth of all messages, by length, they belong to: from 0.
     pub decile: u8,
@@ -92,7 +93,15 @@ impl SizeMix {
             line: line + 1,
             why,
         })?;
-        Ok(Self { name: name.to_owned(), classes: classes(&points) })
+        let classes = classes(&points);
+        let bytes = classes.iter().map(|class| u64::from(class.bytes) * u64::from(class.weight));
+        let mean_bytes = bytes.sum::<u64>() as f64 / FINEST as f64;
+        Ok(Self { name: name.to_owned(), classes, mean_bytes })
+    }
+
+    /// The lengths of messages that were recorded.
+    pub(super) fn recorded(name: String, classes: Vec<SizeClass>, mean_bytes: f64) -> Self {
+        Self { name, classes, mean_bytes }
     }
 
     /// The name or file.
@@ -107,9 +116,7 @@ impl SizeMix {
 
     /// The mean length of a message, in bytes.
     pub fn mean_bytes(&self) -> f64 {
-        let sum: u64 =
-            self.classes.iter().map(|class| u64::from(class.bytes) * u64::from(class.weight)).sum();
-        sum as f64 / FINEST as f64
+        self.mean_bytes
     }
 
     /// The longest message.

@@ -16,9 +16,12 @@ mod open_loop;
 mod outcome;
 mod prober;
 mod processes;
+mod recorded;
 mod simulated;
 
 use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use farcall::parameters::PARAMETERS;
 use farcall::{Service, TransportKind};
@@ -27,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use mix::{MixError, SizeClass, SizeMix};
 pub use outcome::{SizeBand, WorkloadOutcome};
 pub use processes::{WORKLOAD_COMMAND, work};
+pub use recorded::{Recorded, RecordedError};
 
 /// Takes messages.
 const MESSAGE: Service = Service(1);
@@ -57,6 +61,8 @@ pub struct WorkloadTest {
     pub assignments: Vec<String>,
     /// Lengths of messages.
     pub mix: SizeMix,
+    /// Messages that were recorded, in the place of those of a Poisson process.
+    pub replay: Option<Replay>,
     /// The part of the links' rate that messages are to fill, without headers.
     pub load: f64,
     /// The rate of a link, in bits per second.
@@ -73,6 +79,15 @@ pub struct WorkloadTest {
     pub seed: u64,
     /// Whether messages under load are traced.
     pub trace: bool,
+}
+
+/// Recorded messages, and how fast they are replayed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    /// The messages.
+    pub file: Arc<Recorded>,
+    /// This many times as fast as they were recorded.
+    pub speed: f64,
 }
 
 /// The senders and the receivers.
@@ -103,6 +118,25 @@ impl Roles {
         match self {
             Self::Everyone(ranks) => ranks,
             Self::Apart { clients, .. } => clients,
+        }
+    }
+
+    /// How many ranks receive.
+    pub fn receivers(self) -> usize {
+        match self {
+            Self::Everyone(ranks) => ranks,
+            Self::Apart { servers, .. } => servers,
+        }
+    }
+
+    /// Messages of a client that fill its part of the links, as a part of those that would fill its own link.
+    fn messages_of_link(self, reply: Reply) -> f64 {
+        match (self, reply) {
+            // A link carries the messages of its own rank and what comes back for those of others.
+            (Self::Everyone(_), Reply::Echo) => 0.5,
+            (Self::Everyone(_), Reply::Ack) => 1.0,
+            // With fewer servers than clients it is the servers' links that are filled.
+            (Self::Apart { clients, servers }, _) => (servers as f64 / clients as f64).min(1.0),
         }
     }
 
@@ -142,6 +176,7 @@ struct Plan {
     /// Parameters, each as `name=value`.
     settings: Vec<String>,
     classes: Vec<SizeClass>,
+    replay: Option<ReplayPlan>,
     roles: Roles,
     reply: Reply,
     mean_gap_nanos: f64,
@@ -150,17 +185,45 @@ struct Plan {
     trace: bool,
 }
 
+/// Recorded messages, for ranks that have the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ReplayPlan {
+    path: PathBuf,
+    digest: u64,
+    speed: f64,
+}
+
+impl Replay {
+    /// The part of links of this rate that its messages fill.
+    pub fn load(&self, link_bits_per_second: f64, roles: Roles, reply: Reply) -> f64 {
+        let of_client = self.file.per_second(self.speed) / roles.senders() as f64;
+        let bits = 8.0 * self.file.mix().mean_bytes();
+        of_client * bits / link_bits_per_second / roles.messages_of_link(reply)
+    }
+}
+
 impl WorkloadTest {
     /// Messages that each client sends in a second.
     pub fn messages_per_second(&self) -> f64 {
         let link = self.load * self.link_bits_per_second / 8.0 / self.mix.mean_bytes();
-        match (self.roles, self.reply) {
-            // A link carries the messages of its own rank and what comes back for those of others.
-            (Roles::Everyone(_), Reply::Echo) => link / 2.0,
-            (Roles::Everyone(_), Reply::Ack) => link,
-            // With fewer servers than clients it is the servers' links that are filled.
-            (Roles::Apart { clients, servers }, _) => link * (servers as f64 / clients as f64).min(1.0),
+        link * self.roles.messages_of_link(self.reply)
+    }
+
+    /// How long the window lasts: those of recorded messages that are not in
+    /// it come before and after it.
+    fn window(&self) -> Duration {
+        match &self.replay {
+            Some(Replay { file, speed }) => file.lasts(*speed).div_f64(WARMUP_PART + 1.0 + COOLDOWN_PART),
+            None => {
+                let nanos = 1e9 / self.messages_per_second() * self.messages as f64;
+                Duration::from_nanos(nanos as u64).min(self.lasting)
+            }
         }
+    }
+
+    /// From the start of the load to its end, as it is planned.
+    pub fn lasts(&self) -> Duration {
+        self.window().mul_f64(WARMUP_PART + 1.0 + COOLDOWN_PART)
     }
 
     /// The parameters for it: messages may be as long as the mix has them.
@@ -172,16 +235,20 @@ impl WorkloadTest {
     }
 
     fn plan(&self, transport: TransportKind) -> Plan {
-        let mean_gap_nanos = 1e9 / self.messages_per_second();
-        let window = Duration::from_nanos((mean_gap_nanos * self.messages as f64) as u64);
+        let replay = self.replay.as_ref().map(|Replay { file, speed }| ReplayPlan {
+            path: file.path().to_owned(),
+            digest: file.digest(),
+            speed: *speed,
+        });
         Plan {
             transport: transport.name().to_owned(),
             settings: self.settings(),
             classes: self.mix.classes().to_vec(),
+            replay,
             roles: self.roles,
             reply: self.reply,
-            mean_gap_nanos,
-            window: window.min(self.lasting),
+            mean_gap_nanos: 1e9 / self.messages_per_second(),
+            window: self.window(),
             seed: self.seed,
             trace: self.trace,
         }
@@ -246,6 +313,7 @@ mod tests {
         WorkloadTest {
             assignments: vec!["homa.overcommit=4".to_owned()],
             mix: SizeMix::parse("test", "1000 1").expect("it is a mix"),
+            replay: None,
             load: 0.8,
             link_bits_per_second: 1e9,
             roles,
@@ -278,6 +346,29 @@ mod tests {
         }
         let last = plan.settings.last().map(String::as_str);
         assert_eq!(last, Some("homa.overcommit=4"), "what the user says comes last");
+    }
+
+    #[test]
+    fn recorded_messages_have_the_load_and_the_time_that_their_file_gives_them() {
+        let lines =
+            (0..1_751).map(|number| format!("{{\"time\": {}, \"size\": 1000}}\n", f64::from(number) / 1e6));
+        let text: String = lines.collect();
+        let file = Recorded::read(std::path::Path::new("a"), text.as_bytes()).expect("it is right");
+        let replay = Replay { file: Arc::new(file), speed: 0.5 };
+        let roles = Roles::Apart { clients: 2, servers: 1 };
+        // 500,000 messages of 1000 bytes a second to one server.
+        let load = replay.load(8e9, roles, Reply::Ack);
+        assert!((load - 0.5).abs() < 1e-3, "{load}");
+        let test = WorkloadTest {
+            mix: replay.file.mix(),
+            replay: Some(replay),
+            load,
+            link_bits_per_second: 8e9,
+            ..test(roles, Reply::Ack)
+        };
+        assert!((test.messages_per_second() / 250_000.0 - 1.0).abs() < 1e-3);
+        assert_eq!(test.plan(TransportKind::BASIC_SIM).window, Duration::from_millis(2));
+        assert_eq!(test.lasts(), Duration::from_micros(3_500));
     }
 
     #[test]

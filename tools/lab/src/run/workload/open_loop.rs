@@ -5,7 +5,8 @@ use std::sync::Arc;
 use farcall::{CallError, Clock, Endpoint, Event, Instant, Outcome, Peer};
 use serde::{Deserialize, Serialize};
 
-use super::arrivals::{Arrival, Arrivals};
+use super::arrivals::{Arrival, Arrivals, Drawn};
+use super::recorded::{Recorded, Replayed};
 use super::{CALL_WITHIN, MESSAGE, OUTSTANDING_MAX, Plan, SenderError};
 use farcall_base::seed_of_stream;
 
@@ -55,9 +56,10 @@ pub(super) struct OpenLoop {
 }
 
 impl OpenLoop {
-    /// The load of `rank`, from now on.
+    /// The load of `rank`, from now on: of `file` if the plan replays one.
     pub(super) fn new(
         plan: &Arc<Plan>,
+        file: Option<&Arc<Recorded>>,
         rank: u32,
         peers: Vec<Peer>,
         payload: &Arc<[u8]>,
@@ -65,7 +67,12 @@ impl OpenLoop {
     ) -> Self {
         let begun = clock.now();
         let seed = seed_of_stream(plan.seed, u64::from(rank));
-        let mut arrivals = Arrivals::new(&plan.classes, peers.len(), plan.mean_gap_nanos, seed, begun);
+        let mut arrivals = match (file, &plan.replay) {
+            (Some(file), Some(replay)) => {
+                Arrivals::Replayed(Replayed::new(file, replay.speed, plan.roles, rank, seed, begun))
+            }
+            _ => Arrivals::Drawn(Drawn::new(&plan.classes, peers.len(), plan.mean_gap_nanos, seed, begun)),
+        };
         let next = arrivals.next();
         Self {
             plan: Arc::clone(plan),

@@ -144,6 +144,7 @@ mod tests {
         WorkloadTest {
             assignments: Vec::new(),
             mix: SizeMix::parse("test", "100 0.5\n100 0.5\n900 0.5\n900 1").expect("it is a mix"),
+            replay: None,
             load: 0.5,
             link_bits_per_second: 8e9,
             roles: Roles::Everyone(2),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open_loop::{OpenLoop, Sent};
 use super::prober::Prober;
-use super::{Plan, Roles, WorkloadOutcome, WorkloadTest};
+use super::{Plan, Recorded, ReplayPlan, Roles, WorkloadOutcome, WorkloadTest};
 use crate::explain::trace::{HostTrace, Traced};
 use crate::run::bench::{Bench, BenchError};
 use crate::run::exchange::{
@@ -88,12 +88,13 @@ pub fn work(job: &str) -> String {
 
 fn take_part(job: &Job) -> Report<RankReport> {
     let plan = Arc::new(job.plan.clone());
+    let file = plan.replay.as_ref().map(recorded).transpose()?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let settings = settings_of(&plan.settings, plan.seed, bootstrap.rank)?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(&plan.transport).map_err(sentence)?;
     plan.serve(&endpoint);
-    let rank = Rank { job, plan, node: &node, endpoint: &endpoint };
+    let rank = Rank { job, plan, file, node: &node, endpoint: &endpoint };
     let peers = rank.connect()?;
     let payload: Arc<[u8]> = vec![1; rank.plan.bytes_max()].into();
     let mut report = RankReport::default();
@@ -115,10 +116,19 @@ fn take_part(job: &Job) -> Report<RankReport> {
     Ok(report)
 }
 
+/// The recorded messages, which this machine must have as rank 0's has them.
+fn recorded(replay: &ReplayPlan) -> Result<Arc<Recorded>, String> {
+    let file = Recorded::load(&replay.path).map_err(sentence)?;
+    file.check_digest(replay.digest).map_err(sentence)?;
+    Ok(Arc::new(file))
+}
+
 /// One process of the workload.
 struct Rank<'a> {
     job: &'a Job,
     plan: Arc<Plan>,
+    /// The recorded messages, if those are replayed.
+    file: Option<Arc<Recorded>>,
     node: &'a Node,
     endpoint: &'a Endpoint,
 }
@@ -146,7 +156,7 @@ impl Rank<'_> {
 
     fn load(&self, peers: Vec<Peer>, payload: &Arc<[u8]>) -> Result<Sent, String> {
         let (rank, clock) = (self.node.rank(), self.endpoint.clock());
-        let mut open_loop = OpenLoop::new(&self.plan, rank, peers, payload, clock);
+        let mut open_loop = OpenLoop::new(&self.plan, self.file.as_ref(), rank, peers, payload, clock);
         while !open_loop.is_over() {
             let done = open_loop.turn(self.endpoint).map_err(sentence)?;
             self.rest(done);

@@ -12,32 +12,38 @@ use farcall::{Endpoint, Instant, Node, Peer, TransportKind};
 
 use super::open_loop::{OpenLoop, Sent};
 use super::prober::Prober;
-use super::{Plan, Reply, Roles, SenderError, WorkloadOutcome, WorkloadTest};
+use super::{Plan, Recorded, Reply, Roles, SenderError, WorkloadOutcome, WorkloadTest};
 use crate::explain::trace::{HostTrace, Traced};
+use crate::run::Heard;
 use crate::run::exchange::OwnCounters;
 use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
 /// Messages of each class on the idle fabric: the first one opens the session, and all others are alike.
 const PROBES: usize = 2;
 
+/// Turns of hosts between two looks at the time.
+const TURNS_PER_LOOK: u64 = 1 << 14;
+
 /// The most simulated time that ranks get beyond the load itself.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
 impl WorkloadTest {
-    /// Measures one transport on a simulated fabric. `settings` are what the assignments lead to.
+    /// Measures one transport on a simulated fabric. `heard` is told which part of the load is over.
     pub fn simulate(
         &self,
         fabric: &SimulatedFabric,
         transport: TransportKind,
+        heard: &Heard<'_>,
     ) -> Result<(WorkloadOutcome, SimulatedRun), SimulationError> {
         let plan = Arc::new(self.plan(transport));
         let settings = Settings::load(plan.settings.iter().cloned())
             .map_err(|error| SimulationError::Failed { rank: 0, why: error.to_string() })?;
         let payload: Arc<[u8]> = vec![1; plan.bytes_max()].into();
-        let scene = Scene { plan: Arc::clone(&plan), payload, found: Rc::default() };
+        let file = self.replay.as_ref().map(|replay| Arc::clone(&replay.file));
+        let scene = Scene { plan: Arc::clone(&plan), file, payload, found: Rc::default() };
         let best_nanos = scene.probe(fabric, &settings)?;
         let before = OwnCounters::read().of_all_hosts();
-        let (sent, run) = scene.load(fabric, &settings)?;
+        let (sent, run) = scene.load(fabric, &settings, heard)?;
         let counters = OwnCounters::read().of_all_hosts().since(&before);
         let wire_load = self.wire_load(&sent, fabric.wire_bytes(&run.totals));
         let outcome = WorkloadOutcome::new(self, &plan, &best_nanos, &sent, counters);
@@ -63,6 +69,8 @@ impl WorkloadTest {
 #[derive(Clone)]
 struct Scene {
     plan: Arc<Plan>,
+    /// The recorded messages, if those are replayed.
+    file: Option<Arc<Recorded>>,
     payload: Arc<[u8]>,
     found: Rc<RefCell<Found>>,
 }
@@ -84,7 +92,7 @@ impl Scene {
         let prober = self.plan.roles.first_sender();
         self.start(&mut cluster, move |rank| (rank == prober).then_some(Part::Probe));
         let found = Rc::clone(&self.found);
-        self.run(fabric, &mut cluster, move || found.borrow().best_nanos.is_none())?;
+        self.run(fabric, &mut cluster, || found.borrow().best_nanos.is_none())?;
         Ok(self.found.borrow_mut().best_nanos.take().expect("the run ended with it"))
     }
 
@@ -93,6 +101,7 @@ impl Scene {
         &self,
         fabric: &SimulatedFabric,
         settings: &Settings,
+        heard: &Heard<'_>,
     ) -> Result<(Vec<Sent>, SimulatedRun), SimulationError> {
         let roles = self.plan.roles;
         self.found.borrow_mut().endpoints.clear();
@@ -102,7 +111,14 @@ impl Scene {
         self.found.borrow().endpoints.iter().for_each(|(_, endpoint)| {
             endpoint.tracer().switch(self.plan.trace);
         });
-        let run = self.run(fabric, &mut cluster, move || found.borrow().sent.len() < roles.senders())?;
+        let (simulated, load_end, mut looks) = (cluster.fabric().clone(), self.plan.load_end(), 0_u64);
+        let run = self.run(fabric, &mut cluster, || {
+            looks += 1;
+            if looks.is_multiple_of(TURNS_PER_LOOK) {
+                heard(simulated.now().as_secs_f64() / load_end.as_secs_f64());
+            }
+            found.borrow().sent.len() < roles.senders()
+        })?;
         Ok((core::mem::take(&mut self.found.borrow_mut().sent), run))
     }
 
@@ -172,7 +188,7 @@ enum Doing {
 impl Rank {
     fn step(&mut self) -> Result<usize, String> {
         let Some(endpoint) = &self.endpoint else { return Ok(0) };
-        let Scene { plan, payload, found } = &self.scene;
+        let Scene { plan, file, payload, found } = &self.scene;
         let sentence = |error: SenderError| error.to_string();
         let done = match &mut self.doing {
             Doing::Connecting(part) => {
@@ -183,7 +199,8 @@ impl Rank {
                 self.doing = match part {
                     Part::Probe => Doing::Probing(Prober::new(plan, peers[0], payload, clock, PROBES)),
                     Part::Load => {
-                        Doing::Loading(Box::new(OpenLoop::new(plan, self.rank, peers, payload, clock)))
+                        let (file, rank) = (file.as_ref(), self.rank);
+                        Doing::Loading(Box::new(OpenLoop::new(plan, file, rank, peers, payload, clock)))
                     }
                 };
                 return Ok(1);

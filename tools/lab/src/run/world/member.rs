@@ -6,26 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use farcall::{Endpoint, Event, Node};
 
 use super::order::Running;
-use super::{ABOUT, CLOCK, END, RUN, RankAbout, STOP, WorldError, failed};
+use super::{ABOUT, CLOCK, END, RUN, RankAbout, STOP, WorldError, failed, peer};
 use crate::run::beside;
 
 /// A rank but rank 0.
 pub struct Member {
-    rank: u32,
+    /// Whether rank 0 has let it go.
+    over: Arc<AtomicBool>,
+    running: Running,
     // Before the node, which made it.
     endpoint: Endpoint,
     _node: Node,
 }
 
 impl Member {
-    pub(super) fn new(rank: u32, node: Node, endpoint: Endpoint) -> Self {
-        Self { rank, endpoint, _node: node }
+    /// A member with its session to rank 0, by which it learns that rank 0 is gone, before the first order,
+    /// too. It serves from the first poll on: rank 0 asks as soon as it has a session.
+    pub(super) fn new(rank: u32, node: Node, endpoint: Endpoint) -> Result<Self, WorldError> {
+        let (over, running) = (Arc::new(AtomicBool::new(false)), Running::default());
+        let member = Self { over, running, endpoint, _node: node };
+        member.serve(rank);
+        peer(&member.endpoint, 0)?;
+        Ok(member)
     }
 
     /// Works until rank 0 lets it go; an error when rank 0 is gone before.
     pub fn work(&self) -> Result<(), WorldError> {
-        let (over, running) = (Arc::new(AtomicBool::new(false)), Running::default());
-        self.serve(&over, &running);
+        let Self { over, running, .. } = self;
         let mut lost = None;
         while !over.load(Ordering::Relaxed) && lost.is_none() {
             self.endpoint.poll_idle(|_, event| {
@@ -43,8 +50,9 @@ impl Member {
         }
     }
 
-    fn serve(&self, over: &Arc<AtomicBool>, running: &Running) {
-        let about = RankAbout::of_this_process(self.rank);
+    fn serve(&self, rank: u32) {
+        let Self { over, running, .. } = self;
+        let about = RankAbout::of_this_process(rank);
         let about = serde_json::to_vec(&about).expect("facts are JSON");
         self.endpoint.serve(ABOUT, move |_, reply| reply.send(&about));
         let clock = self.endpoint.clock();

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use member::Member;
 use order::Running;
 pub(crate) use order::{Order, clock_offset_nanos};
-pub use place::Place;
+pub use place::{Place, Role};
 
 use crate::explain::recorded::Environment;
 use crate::run::beside;
@@ -206,9 +206,7 @@ pub fn enter(place: &Place) -> Result<Entered, WorldError> {
         Err(error) => return Err(no_world(&error)),
     }
     if rank > 0 {
-        // Its own session is how a member learns that rank 0 is gone, before the first order, too.
-        peer(&endpoint, 0)?;
-        return Ok(Entered::Member(Box::new(Member::new(rank, node, endpoint))));
+        return Ok(Entered::Member(Box::new(Member::new(rank, node, endpoint)?)));
     }
     let is_here = own_ip.is_some_and(|ip| ip.is_loopback());
     let address = match (launch, own_ip) {
