@@ -11,7 +11,7 @@ const UNSUPPORTED: i32 = 3;
 fn figures_stand_beside_those_of_ping_and_iperf3() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/agreement");
     let mut command = Command::new(script);
-    let output = command.args(["--seconds", "0.2", env!("CARGO_BIN_EXE_farcall")]).output();
+    let output = command.args(["--seconds", "0.1", "--rounds", "1", env!("CARGO_BIN_EXE_farcall")]).output();
     let output = match output {
         Ok(output) => output,
         Err(error) => return println!("unsupported: the script cannot be run ({error})"),
