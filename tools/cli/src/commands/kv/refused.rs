@@ -80,7 +80,8 @@ impl<E: Refusal> Failed for KvFailure<E> {
             Self::NoAnswer(CallError::TimedOut | CallError::PeerDown(_) | CallError::NotSent(_)) => {
                 no_answer()
             }
-            Self::NotReplicated(_) | Self::Forgotten => no_answer(),
+            Self::NotReplicated(why) => level_not_reached(about, why),
+            Self::Forgotten => no_answer(),
             Self::NoAnswer(_)
             | Self::WrongShard
             | Self::Busy
@@ -94,11 +95,8 @@ impl<E: Refusal> Failed for SlotFailure<E> {
     fn explained(&self, about: About<'_>) -> Failure {
         match self {
             Self::Store(refusal) => refusal.meaning(about.table),
-            Self::NoAnswer
-            | Self::NotPassedOn
-            | Self::NotReplicated(_)
-            | Self::TimedOut { .. }
-            | Self::DaemonGone(_) => {
+            Self::NotReplicated(why) => level_not_reached(about, why),
+            Self::NoAnswer | Self::NotPassedOn | Self::TimedOut { .. } | Self::DaemonGone(_) => {
                 unreachable(format!("the store at {} does not answer: {self}", about.at))
             }
             Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::NotAllowed | Self::Misunderstood => {
@@ -106,6 +104,11 @@ impl<E: Refusal> Failed for SlotFailure<E> {
             }
         }
     }
+}
+
+/// The replicas of a shard do not allow it.
+fn level_not_reached(about: About<'_>, why: &impl Error) -> Failure {
+    unreachable(format!("the store at {}: {why}; `farcall kv status` says what it lacks", about.at))
 }
 
 /// There is no such table.
