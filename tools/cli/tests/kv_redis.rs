@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use common::stores::{Folder, LONG, Server, kv};
+use common::stores::{Folder, LONG, Server, kv, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A store that serves Redis clients, and where.
@@ -369,4 +369,17 @@ fn a_full_log_refuses_writes_and_goes_on_with_reads_and_deletes() {
     client.ask_until(&format!("HSET hash again {long}"), ":1");
     assert_eq!(client.ask("DEL hash"), ":1");
     client.ask_until(&format!("SET string {long}"), "+OK");
+}
+
+#[test]
+fn memcached_clients_are_not_served_from_durable_tables() {
+    let folder = Folder::new("redis-memcached");
+    let (data, registry) = (folder.of("data"), folder.registry());
+    let memcached = ["kv", "serve", "--at", "127.0.0.1:1", "--memcached", "127.0.0.1:0"];
+    let flushed = ["--tables", "default:flushed", "--data", &data];
+    let replicated = ["--tables", "default:replicated=1", "--registry", &registry];
+    for durable in [flushed, replicated] {
+        let (status, _, sentence) = run(&[&memcached[..], &durable].concat());
+        assert!(status == Some(2) && sentence.contains("--memcached and --"), "{sentence}");
+    }
 }
