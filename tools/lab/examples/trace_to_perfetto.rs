@@ -42,7 +42,7 @@ fn call(endpoint: &Endpoint) -> Result<[HostTrace; 2], Box<dyn Error>> {
     });
     let server = endpoint.peer(1)?;
     for call in 0..CALLS {
-        endpoint.call(server, LENGTH, &vec![0; call * 100]).wait()?;
+        endpoint.call(server, LENGTH, vec![0; call * 100]).wait()?;
     }
     let own = HostTrace::end(0, endpoint).ok_or("nothing was recorded")?;
     endpoint.call(server, OVER, b"").wait()?;
