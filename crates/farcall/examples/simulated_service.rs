@@ -1,9 +1,9 @@
 //! A service and its clients tested against lost packets and crashes, in simulated time: `simulated_service
 //! [SEED]`. The same seed gives the same run, so that a seed that breaks a rule is a bug report.
 //!
-//! Customers order; the shop writes each order into its books, which survive it, and answers. What was ordered
-//! is numbered by its customer, so that a customer who got no answer can ask again: the shop knows what is in
-//! its books. Take that line away and the rule at the end breaks.
+//! Customers order; the shop writes each order into its books, which survive it, and answers. What was
+//! ordered is numbered by its customer, so that a customer who got no answer can ask again: the shop knows
+//! what is in its books. Take that line away and the rule at the end breaks.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -132,7 +132,8 @@ impl<D: LaneDriver> Ring<D> {
         self.receive_records(slot, reader, deferral, 0, sink)
     }
 
-    /// The short message in the only entry of a record, if a receive waits for it, which then waits no longer.
+    /// The short message in the only entry of a record, if a receive waits for it, which then waits no
+    /// longer.
     #[inline]
     fn expected_message<'r>(&mut self, slot: usize, record: Record<'r>, header: u64) -> Option<Matched<'r>> {
         let session = &self.sessions[slot];
