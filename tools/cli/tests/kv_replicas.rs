@@ -189,6 +189,30 @@ fn a_primary_that_stood_still_ends_and_the_next_one_serves_at_its_address() {
     assert_eq!(keys(&at), ["a", "b"]);
 }
 
+/// One that spins takes its core. Others may keep it from that, so that a busy machine proves nothing.
+#[test]
+fn a_primary_with_nothing_to_do_sleeps() {
+    let folder = Folder::new("idle");
+    let (_first, _) = folder.backup("first");
+    let (primary, at) = folder.primary("replicated=1", "primary");
+    put(&at, "a");
+    assert_eq!(whole_replicas(&at), 1);
+    let [before, after] = [0, 2].map(|seconds| {
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        processor_ticks(primary.0.id())
+    });
+    assert!(after - before < 100, "{} of 200 ticks", after - before);
+    put(&at, "b");
+}
+
+/// What a process has taken of processors, in hundredths of a second.
+fn processor_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let behind_name = stat.rsplit(") ").next().expect("a name in brackets");
+    let of_user_and_kernel = behind_name.split(' ').skip(11).take(2);
+    of_user_and_kernel.map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
 /// A counter of a process, once it is not 0: they are brought up to date now and then.
 fn counter(server: &Server, name: &str) -> u64 {
     loop {

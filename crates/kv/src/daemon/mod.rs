@@ -54,6 +54,9 @@ const ATTEND_EVERY_IDLE: u32 = 64;
 /// machine one that yields may take as long as all others together.
 const ATTEND_WITHIN: Duration = Duration::from_millis(20);
 
+/// The longest sleep of a daemon with a replicator, which has leases to renew.
+const REPLICATOR_NAP: Duration = Duration::from_millis(5);
+
 /// After this many turns that found nothing a daemon asks what to do meanwhile.
 const IDLE_AFTER: u32 = 256;
 
@@ -259,9 +262,11 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        // A lease is renewed in turns, and a backup's disk wakes nobody.
-        let has_time = self.replicator.is_some() || self.backups.as_ref().is_some_and(Backups::is_working);
+        // A backup's disk wakes nobody, and neither does a lease that is due or the registry's answer: what else
+        // a replicator waits for comes over the network.
+        let has_time = self.backups.as_ref().is_some_and(Backups::is_working);
         self.endpoint.stay_awake(has_time || self.clients() > 0 || self.shard.is_flushing());
+        self.endpoint.sleep_at_most(if self.replicator.is_some() { REPLICATOR_NAP } else { Duration::MAX });
         // It may sleep now, and others use the shard meanwhile.
         self.shard.release();
         if self.poll_network(true, &mut NobodyObserves) > 0 {
