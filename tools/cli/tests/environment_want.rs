@@ -40,7 +40,7 @@ fn without_address_space_a_command_names_the_limit() {
     );
     fails(&mut shell("ulimit -v 100000", &serve("16M", 12)), 1, "ulimit -v");
     for transport in ["basic+udp", "tcp"] {
-        fails(&mut shell("ulimit -v 60000", &format!("{ECHO} {transport}")), 1, "ulimit -v");
+        fails(&mut shell("ulimit -v 100000", &format!("{ECHO} {transport}")), 1, "ulimit -v");
     }
 }
 

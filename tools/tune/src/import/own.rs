@@ -106,6 +106,7 @@ mod tests {
             "tls.key",
             "tls.ca",
             "security.key_file",
+            "security.policy_file",
             "verbs.device",
             "verbs.port",
             "verbs.gid_index",
