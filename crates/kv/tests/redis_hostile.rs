@@ -136,3 +136,22 @@ fn a_reply_that_is_too_long_is_refused() {
     assert_eq!(client.reply(), "-ERR the reply is longer than 268435456 bytes");
     assert_eq!(client.ask("PING"), "+PONG");
 }
+
+#[test]
+fn patterns_that_would_take_long_are_refused() {
+    let served = Served::start();
+    let mut client = served.client();
+    let pattern = [b"*".as_slice(), &[b'a'; 1022], b"b"].concat();
+    let longer = [pattern.as_slice(), b"*"].concat();
+    for command in ["KEYS", "SCAN 0 MATCH", "HSCAN h 0 MATCH", "PUBSUB CHANNELS", "CONFIG GET", "PSUBSCRIBE"]
+    {
+        let words = command.split(' ').map(str::as_bytes);
+        client.send(&words.clone().chain([longer.as_slice()]).collect::<Vec<_>>());
+        assert_eq!(client.reply(), "-ERR a pattern is longer than 1024 bytes", "{command}");
+    }
+    let key = [[b'a'; 60_000].as_slice(), b"b"].concat();
+    client.send(&[b"SET", &key, b"1"]);
+    assert_eq!(client.reply(), "+OK");
+    client.send(&[b"KEYS", &pattern]);
+    assert!(client.reply().starts_with("*1|$60001|aaaa"));
+}

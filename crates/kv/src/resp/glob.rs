@@ -1,6 +1,16 @@
 //! Patterns of keys, as shells have them: `*`, `?`, `[a-z]`, `[^a]`, and a backslash in front of what is
 //! meant as it is.
 
+/// The longest pattern. Matching one takes its length times that of a key at most, and nobody is served
+/// meanwhile.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// How many keys a step looks at, of `most` with a short pattern: fewer with a long one.
+pub fn looks(pattern: &[u8], most: usize) -> usize {
+    const SHORT: usize = 32;
+    (most * SHORT / pattern.len().max(SHORT)).max(1)
+}
+
 /// Whether a text matches a pattern. Takes time in proportion to the product of their lengths at most,
 /// however many stars there are.
 pub fn is_match(pattern: &[u8], text: &[u8]) -> bool {

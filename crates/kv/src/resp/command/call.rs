@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::Engine;
 use crate::decimal;
+use crate::resp::glob::PATTERN_BYTES_MAX;
 use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -34,6 +35,12 @@ pub struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
+    /// The pattern that an argument is.
+    pub fn pattern(&self, number: usize) -> Result<&'c [u8], Refusal> {
+        let pattern = self.args.at(number);
+        if pattern.len() > PATTERN_BYTES_MAX { Err(Refusal::LONG_PATTERN) } else { Ok(pattern) }
+    }
+
     /// The objects.
     #[inline]
     pub fn store(&mut self) -> &mut Store {
@@ -117,6 +124,7 @@ pub type Done = Result<(), Refusal>;
 pub struct Refusal(Cow<'static, str>);
 
 impl Refusal {
+    pub const LONG_PATTERN: Self = Self::of("ERR a pattern is longer than 1024 bytes");
     pub const SYNTAX: Self = Self::of("ERR syntax error");
     pub const NOT_AN_INTEGER: Self = Self::of("ERR value is not an integer or out of range");
     pub const NOT_A_FLOAT: Self = Self::of("ERR value is not a valid float");

@@ -69,7 +69,7 @@ pub fn dbsize(call: &mut Call<'_>) -> Done {
 }
 
 pub fn keys(call: &mut Call<'_>) -> Done {
-    let long = Long::Keys(Keys::new(call.args.at(1), call.table(), call.reply.len()));
+    let long = Long::Keys(Keys::new(call.pattern(1)?, call.table(), call.reply.len()));
     call.session.long = Some(Box::new(long));
     Ok(())
 }
@@ -89,11 +89,12 @@ pub fn scan(call: &mut Call<'_>) -> Done {
     let cursor = decimal::parse(call.args.at(1)).and_then(|cursor| u32::try_from(cursor).ok());
     let cursor = cursor.ok_or(Refusal::of("ERR invalid cursor"))?;
     let options = scan_options(call)?;
+    let count = options.count.clamp(1, glob::looks(options.pattern.unwrap_or_default(), LOOKS_MAX));
     call.reply.array(2);
     let (start, mut found, mut looked_at) = (call.reply.len(), 0, 0);
     let mut from = u64::from(cursor) << 32;
     for _ in 0..PAGES_MAX {
-        let limits = PageLimits { bytes: usize::MAX, looks: options.count.clamp(1, LOOKS_MAX) };
+        let limits = PageLimits { bytes: usize::MAX, looks: count };
         let (table, reply, store) = (call.table(), &mut *call.reply, call.shard.store());
         let next = store.scan(table, ScanFrom::Hash(from), limits, |object| {
             looked_at += 1;
@@ -109,7 +110,7 @@ pub fn scan(call: &mut Call<'_>) -> Done {
             // A page has no end but that of its cells.
             ScanNext::End | ScanNext::AfterLast => 0,
         };
-        if from == 0 || looked_at >= options.count {
+        if from == 0 || looked_at >= count {
             break;
         }
     }
@@ -123,7 +124,7 @@ fn scan_options<'a>(call: &Call<'a>) -> Result<ScanOptions<'a>, Refusal> {
     for number in (2..call.args.len()).step_by(2) {
         let argument = call.args.get(number + 1).ok_or(Refusal::SYNTAX)?;
         match () {
-            () if call.is(number, "match") => options.pattern = Some(argument),
+            () if call.is(number, "match") => options.pattern = Some(call.pattern(number + 1)?),
             () if call.is(number, "type") => options.kind = Some(argument),
             () if call.is(number, "count") => {
                 let count = usize::try_from(call.integer(number + 1)?).ok().filter(|count| *count > 0);

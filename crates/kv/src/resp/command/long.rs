@@ -63,7 +63,7 @@ impl Keys {
     }
 
     fn step(&mut self, store: &Store, reply: &mut Reply) -> Result<bool, Refusal> {
-        let limits = PageLimits { bytes: usize::MAX, looks: STEP_LOOKS };
+        let limits = PageLimits { bytes: usize::MAX, looks: glob::looks(&self.pattern, STEP_LOOKS) };
         let next = store.scan(self.table, ScanFrom::Hash(self.from), limits, |object| {
             if glob::is_match(&self.pattern, object.key()) {
                 reply.bulk(object.key());

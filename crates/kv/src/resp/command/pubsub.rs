@@ -78,6 +78,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
 pub fn psubscribe(call: &mut Call<'_>) -> Done {
     check_number(call.session.patterns.len() + call.args.len())?;
     let client = call.engine.current;
+    (1..call.args.len()).try_for_each(|number| call.pattern(number).map(drop))?;
     for pattern in call.args.from(1) {
         if call.session.patterns.insert(pattern.to_vec()) {
             call.engine.subscriptions.patterns.push((pattern.to_vec(), client));
@@ -193,7 +194,8 @@ pub fn pubsub(call: &mut Call<'_>) -> Done {
     let subscriptions = &call.engine.subscriptions;
     match subcommand(call, SUBCOMMANDS)? {
         ("channels", arguments @ 2..=3) => {
-            let is_wanted = |channel: &[u8]| arguments == 2 || glob::is_match(call.args.at(2), channel);
+            let pattern = if arguments == 2 { None } else { Some(call.pattern(2)?) };
+            let is_wanted = |channel: &[u8]| pattern.is_none_or(|pattern| glob::is_match(pattern, channel));
             let channels: Vec<_> =
                 subscriptions.channels.keys().filter(|channel| is_wanted(channel)).collect();
             call.reply.array(channels.len());

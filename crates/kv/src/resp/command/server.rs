@@ -106,6 +106,7 @@ fn docs_of(call: &mut Call<'_>, command: &Command) {
 pub fn config(call: &mut Call<'_>) -> Done {
     match subcommand(call, CONFIG_SUBCOMMANDS)? {
         ("get", 3..) => {
+            (2..call.args.len()).try_for_each(|number| call.pattern(number).map(drop))?;
             let patterns: Vec<_> = call.args.from(2).map(<[u8]>::to_ascii_lowercase).collect();
             let is_wanted =
                 |name: &str| patterns.iter().any(|pattern| glob::is_match(pattern, name.as_bytes()));

@@ -28,9 +28,9 @@ pub fn options<'a>(call: &Call<'a>) -> Result<Options<'a>, Refusal> {
     let cursor = cursor.ok_or(Refusal::of("ERR invalid cursor"))?;
     let mut options = Options { cursor, pattern: None, count: 10 };
     for number in (3..call.args.len()).step_by(2) {
-        let argument = call.args.get(number + 1).ok_or(Refusal::SYNTAX)?;
+        call.args.get(number + 1).ok_or(Refusal::SYNTAX)?;
         match () {
-            () if call.is(number, "match") => options.pattern = Some(argument),
+            () if call.is(number, "match") => options.pattern = Some(call.pattern(number + 1)?),
             () if call.is(number, "count") => {
                 let count = usize::try_from(call.integer(number + 1)?).ok().filter(|count| *count > 0);
                 options.count = count.ok_or(Refusal::SYNTAX)?;
@@ -51,7 +51,8 @@ pub fn walk(
 ) {
     let is_wanted = |element: &[u8]| options.pattern.is_none_or(|pattern| glob::is_match(pattern, element));
     let from = if options.cursor == 0 { length } else { options.cursor.min(length) };
-    let end = from.saturating_sub(options.count.min(LOOKS_MAX));
+    let end =
+        from.saturating_sub(options.count.min(glob::looks(options.pattern.unwrap_or_default(), LOOKS_MAX)));
     reply.array(2);
     let (start, mut parts) = (reply.len(), 0);
     for place in (end..from).rev() {
