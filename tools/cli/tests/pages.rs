@@ -51,13 +51,31 @@ fn command(line: &str) -> Option<Vec<String>> {
     let line = line.split(" #").next().unwrap_or_default().trim();
     let line = line.rsplit("&& ").next().unwrap_or(line).split(" ||").next().unwrap_or_default();
     let line = line.split(" >").next().unwrap_or_default();
-    let words: Vec<_> = line.split_whitespace().filter(|word| *word != "&").collect();
+    let words: Vec<_> = words_of(line).into_iter().filter(|word| word != "&").collect();
     let at = words.iter().position(|word| !word.contains('=') || word.starts_with('-'))?;
     let is_cut_short = line.contains('…') || line.ends_with('\\') || line.contains('<') || line.contains('|');
     if words[at] != "farcall" || is_cut_short {
         return None;
     }
-    Some(words[at + 1..].iter().map(|word| word.trim_matches(['\'', '"']).to_owned()).collect())
+    Some(words[at + 1..].to_vec())
+}
+
+/// The words of a line, as a shell takes them apart that knows quotes only.
+fn words_of(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(end), _) if end == letter => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// What stands in pages for something of the reader's.

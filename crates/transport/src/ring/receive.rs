@@ -137,6 +137,9 @@ impl<D: LaneDriver> Ring<D> {
     #[inline]
     fn expected_message<'r>(&mut self, slot: usize, record: Record<'r>, header: u64) -> Option<Matched<'r>> {
         let session = &self.sessions[slot];
+        if session.rx.messages.is_refused {
+            return None;
+        }
         let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
         let (tag, bytes) = EntryHeader::tagged_message(header, bytes_max)?;
         let payload = Incoming::Borrowed(record.slice(2 * WORD_BYTES, bytes)?);
