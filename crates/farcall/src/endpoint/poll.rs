@@ -174,8 +174,8 @@ impl Endpoint {
         self.core().stays_awake = awake;
     }
 
-    /// From now on no sleep lasts longer than this, and none longer than 100 ms, for a caller that has deadlines
-    /// of its own.
+    /// From now on no sleep lasts longer than this, and none longer than 100 ms, for a caller that has
+    /// deadlines of its own.
     pub fn sleep_at_most(&self, at_most: Duration) {
         self.core().sleep_max = at_most.min(SLEEP_MAX);
     }

@@ -262,8 +262,8 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        // A backup's disk wakes nobody, and neither does a lease that is due or the registry's answer: what else
-        // a replicator waits for comes over the network.
+        // A backup's disk wakes nobody, and neither does a lease that is due or the registry's answer: what
+        // else a replicator waits for comes over the network.
         let has_time = self.backups.as_ref().is_some_and(Backups::is_working);
         self.endpoint.stay_awake(has_time || self.clients() > 0 || self.shard.is_flushing());
         self.endpoint.sleep_at_most(if self.replicator.is_some() { REPLICATOR_NAP } else { Duration::MAX });
