@@ -6,10 +6,18 @@
 //! A file of its own, because it looks at the descriptors of the whole process.
 
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use farcall_transport::{Arrival, Library, Outgoing, Presence};
 use farcall_ucx::{Reach, Ucx, UcxConfig, presence};
+
+/// One test at a time: the other's sockets come and go.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The sockets of this process.
 fn sockets() -> usize {
@@ -20,6 +28,7 @@ fn sockets() -> usize {
 
 #[test]
 fn messages_within_a_machine_go_over_a_connection() {
+    let _alone = alone();
     if let Presence::Absent { why } = presence() {
         return println!("unsupported: {why}");
     }
@@ -62,6 +71,7 @@ fn listening() -> Vec<String> {
 
 #[test]
 fn a_worker_of_this_machine_listens_on_no_network() {
+    let _alone = alone();
     if let Presence::Absent { why } = presence() {
         return println!("unsupported: {why}");
     }
