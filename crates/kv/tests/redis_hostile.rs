@@ -139,6 +139,7 @@ fn a_reply_that_is_too_long_is_refused() {
 
 #[test]
 fn patterns_that_would_take_long_are_refused() {
+    let _alone = alone();
     let served = Served::start();
     let mut client = served.client();
     let pattern = [b"*".as_slice(), &[b'a'; 1022], b"b"].concat();
