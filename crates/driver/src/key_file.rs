@@ -5,25 +5,21 @@
 //! Only its owner may read it, as `ssh` demands of private keys: a regular file of the process's own user or
 //! of root, without a permission for anybody else.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant as WallTime};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use farcall_base::ClusterKey;
 use zeroize::Zeroizing;
 
-use crate::FileStamp;
-
-/// The permissions by which others than the owner read or write a file.
-const OTHERS: u32 = 0o077;
+use crate::watched_file::{FileRefused, FileRules, WatchedFile};
 
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The file is looked at for changes at most this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Nobody but the owner reads or writes it.
+const RULES: FileRules = FileRules { forbidden: 0o077, bytes_max: FILE_BYTES_MAX };
 
 /// Why there are no keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +52,12 @@ pub enum KeyFileError {
         /// Which.
         path: String,
     },
+    /// It is longer than any that is read.
+    #[error("{path} is longer than {FILE_BYTES_MAX} bytes, the limit of a file of keys")]
+    TooLong {
+        /// Which.
+        path: String,
+    },
     /// A line is no key.
     #[error("line {line} of {path} is no key of 64 hexadecimal digits: farcall key generate makes one")]
     Malformed {
@@ -76,17 +78,16 @@ pub enum KeyFileError {
 
 /// A file of cluster keys that is looked at again from time to time.
 pub struct KeyFile {
-    path: PathBuf,
-    stamp: FileStamp,
-    looked: WallTime,
+    file: WatchedFile,
     keys: Vec<ClusterKey>,
 }
 
 impl KeyFile {
     /// Reads the keys.
     pub fn open(path: &Path) -> Result<Self, KeyFileError> {
-        let (stamp, keys) = read(path)?;
-        Ok(Self { path: path.to_owned(), stamp, looked: WallTime::now(), keys })
+        let found = RULES.read(path).map_err(|why| refused(path, why))?;
+        let keys = parse(path, &found.bytes)?;
+        Ok(Self { file: WatchedFile::new(path, RULES, found), keys })
     }
 
     /// The keys as they were read last, one to eight.
@@ -97,15 +98,10 @@ impl KeyFile {
     /// Looks whether the file has changed, at most once a second, and reads it then; whether the keys are
     /// others now. When it cannot be read the keys stay what they were, and the next look tries again.
     pub fn renew(&mut self) -> Result<bool, KeyFileError> {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return Ok(false);
-        }
-        self.looked = WallTime::now();
-        if self.path.metadata().is_ok_and(|file| FileStamp::of(&file) == self.stamp) {
-            return Ok(false);
-        }
-        let (stamp, keys) = read(&self.path)?;
-        self.stamp = stamp;
+        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
+        let Some(found) = found else { return Ok(false) };
+        let keys = parse(self.file.path(), &found.bytes)?;
+        self.file.accept(found);
         let has_changed = keys != self.keys;
         self.keys = keys;
         Ok(has_changed)
@@ -120,43 +116,37 @@ impl KeyFile {
     }
 }
 
-fn read(path: &Path) -> Result<(FileStamp, Vec<ClusterKey>), KeyFileError> {
-    let name = || path.display().to_string();
-    let unreadable = |error: io::Error| KeyFileError::Unreadable { path: name(), reason: error.to_string() };
-    // A pipe must not keep whoever opens it waiting.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
-    let about = file.metadata().map_err(unreadable)?;
-    if !about.is_file() {
-        return Err(KeyFileError::NoFile { path: name() });
+fn refused(path: &Path, why: FileRefused) -> KeyFileError {
+    let path = path.display().to_string();
+    match why {
+        FileRefused::Unreadable(reason) => KeyFileError::Unreadable { path, reason },
+        FileRefused::NoFile => KeyFileError::NoFile { path },
+        FileRefused::OfAnother(owner) => KeyFileError::OfAnother { path, owner },
+        FileRefused::Permitted => KeyFileError::Exposed { path },
+        FileRefused::TooLong => KeyFileError::TooLong { path },
     }
-    let owner = about.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(KeyFileError::OfAnother { path: name(), owner });
-    }
-    if about.mode() & OTHERS != 0 {
-        return Err(KeyFileError::Exposed { path: name() });
-    }
-    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize));
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
-    let keys = parse(&bytes).map_err(|line| KeyFileError::Malformed { path: name(), line })?;
-    if keys.is_empty() || keys.len() > ClusterKey::RING_MAX {
-        return Err(KeyFileError::Number { path: name(), keys: keys.len() });
-    }
-    Ok((FileStamp::of(&about), keys))
 }
 
-/// The keys of a file, or the line that is none.
-fn parse(bytes: &[u8]) -> Result<Vec<ClusterKey>, usize> {
+/// The keys of a file.
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<ClusterKey>, KeyFileError> {
+    let name = || path.display().to_string();
     let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
     let said = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"));
-    said.map(|(line, number)| ClusterKey::from_digits(line).ok_or(number)).collect()
+    let keys = said.map(|(line, number)| {
+        ClusterKey::from_digits(line).ok_or_else(|| KeyFileError::Malformed { path: name(), line: number })
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    match keys.len() {
+        1..=ClusterKey::RING_MAX => Ok(keys),
+        number => Err(KeyFileError::Number { path: name(), keys: number }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -201,6 +191,8 @@ mod tests {
         assert!(matches!(why(&folder.write("# none\n")), KeyFileError::Number { keys: 0, .. }));
         let nine = format!("{}\n", "0a".repeat(32)).repeat(9);
         assert!(matches!(why(&folder.write(&nine)), KeyFileError::Number { keys: 9, .. }));
+        let long = "#".repeat(FILE_BYTES_MAX as usize + 1);
+        assert!(matches!(why(&folder.write(&long)), KeyFileError::TooLong { .. }));
         let path = folder.write(&"0a".repeat(32));
         fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("the file is ours");
         assert!(matches!(why(&path), KeyFileError::Exposed { .. }));
@@ -225,7 +217,7 @@ mod tests {
         let path = folder.write(&"0a".repeat(32));
         let mut file = KeyFile::open(&path).expect("it is good");
         let look = |file: &mut KeyFile| {
-            file.looked = file.looked.checked_sub(LOOK_EVERY).expect("the machine has run for a second");
+            file.file.let_second_pass();
             file.renew()
         };
         assert_eq!(look(&mut file), Ok(false));

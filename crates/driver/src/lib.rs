@@ -9,16 +9,15 @@
 //! and the clock, `testing` the conformance suites and decorators.
 
 mod descriptors;
-mod file_stamp;
 mod key_file;
 mod memory;
 mod process;
 mod seam;
 mod telemetry;
 mod testing;
+mod watched_file;
 
 pub use descriptors::{ReadableSet, kept_from_children, memory_file, wait_readable};
-pub use file_stamp::FileStamp;
 pub use key_file::{KeyFile, KeyFileError};
 pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,
@@ -38,3 +37,4 @@ pub use telemetry::{clock, counters, trace};
 #[cfg(feature = "testing")]
 pub use testing::conformance;
 pub use testing::decorate;
+pub use watched_file::{FileFound, FileRefused, FileRules, FileStamp, WatchedFile};

@@ -3,24 +3,17 @@
 //! A policy is no secret, but whoever can write it has every right: the file is the process's own user's or
 //! root's, and nobody else can write it.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant as WallTime};
+use std::path::Path;
 
-use farcall_driver::FileStamp;
+use farcall_driver::{FileRefused, FileRules, WatchedFile};
 
 use super::{Policy, PolicyError};
 
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// The file is looked at for changes at most this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// The permissions by which others than the owner write a file.
-const WRITABLE: u32 = 0o022;
+/// Nobody but the owner writes it.
+const RULES: FileRules = FileRules { forbidden: 0o022, bytes_max: FILE_BYTES_MAX };
 
 /// Why there is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,9 +71,7 @@ pub enum PolicyFileError {
 /// A policy and the file that it is read from.
 #[derive(Debug)]
 pub struct PolicyFile {
-    path: PathBuf,
-    stamp: FileStamp,
-    looked: WallTime,
+    file: WatchedFile,
     policy: Policy,
     /// Whether it was said that the changed file is of no use.
     said: bool,
@@ -92,8 +83,9 @@ impl PolicyFile {
     /// # Errors
     /// The file is of no use, for a reason that the error says.
     pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
-        let (stamp, policy) = read(path)?;
-        Ok(Self { path: path.to_owned(), stamp, looked: WallTime::now(), policy, said: false })
+        let found = RULES.read(path).map_err(|why| refused(path, why))?;
+        let policy = parse(path, &found.bytes)?;
+        Ok(Self { file: WatchedFile::new(path, RULES, found), policy, said: false })
     }
 
     /// The policy as it was read last.
@@ -105,19 +97,8 @@ impl PolicyFile {
     /// another one now. A file that is of no use changes nothing, which is said once on standard error; the
     /// next look tries again.
     pub fn renew(&mut self) -> bool {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return false;
-        }
-        self.looked = WallTime::now();
-        if self.path.metadata().is_ok_and(|file| FileStamp::of(&file) == self.stamp) {
-            return false;
-        }
-        match read(&self.path) {
-            Ok((stamp, policy)) => {
-                let has_changed = policy != self.policy;
-                (self.stamp, self.policy, self.said) = (stamp, policy, false);
-                has_changed
-            }
+        match self.look() {
+            Ok(has_changed) => has_changed,
             Err(why) => {
                 if !core::mem::replace(&mut self.said, true) {
                     eprintln!("farcall: the policy stays what it was: {why}");
@@ -126,40 +107,41 @@ impl PolicyFile {
             }
         }
     }
+
+    fn look(&mut self) -> Result<bool, PolicyFileError> {
+        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
+        let Some(found) = found else { return Ok(false) };
+        let policy = parse(self.file.path(), &found.bytes)?;
+        self.file.accept(found);
+        self.said = false;
+        let has_changed = policy != self.policy;
+        self.policy = policy;
+        Ok(has_changed)
+    }
 }
 
-fn read(path: &Path) -> Result<(FileStamp, Policy), PolicyFileError> {
+fn refused(path: &Path, why: FileRefused) -> PolicyFileError {
+    let path = path.display().to_string();
+    match why {
+        FileRefused::Unreadable(reason) => PolicyFileError::Unreadable { path, reason },
+        FileRefused::NoFile => PolicyFileError::NoFile { path },
+        FileRefused::OfAnother(owner) => PolicyFileError::OfAnother { path, owner },
+        FileRefused::Permitted => PolicyFileError::Writable { path },
+        FileRefused::TooLong => PolicyFileError::TooLong { path },
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Policy, PolicyFileError> {
     let name = || path.display().to_string();
-    let unreadable =
-        |error: io::Error| PolicyFileError::Unreadable { path: name(), reason: error.to_string() };
-    // A pipe must not keep whoever opens it waiting.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
-    let about = file.metadata().map_err(unreadable)?;
-    if !about.is_file() {
-        return Err(PolicyFileError::NoFile { path: name() });
-    }
-    let owner = about.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(PolicyFileError::OfAnother { path: name(), owner });
-    }
-    if about.mode() & WRITABLE != 0 {
-        return Err(PolicyFileError::Writable { path: name() });
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(PolicyFileError::TooLong { path: name() });
-    }
-    let text = String::from_utf8(bytes).map_err(|_| PolicyFileError::NoText { path: name() })?;
-    let policy = text.parse().map_err(|error| PolicyFileError::Malformed { path: name(), error })?;
-    Ok((FileStamp::of(&about), policy))
+    let text = str::from_utf8(bytes).map_err(|_| PolicyFileError::NoText { path: name() })?;
+    text.parse().map_err(|error| PolicyFileError::Malformed { path: name(), error })
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -210,7 +192,7 @@ mod tests {
         let folder = Folder::new("changed");
         let mut file = PolicyFile::open(&folder.write("service 1: call by any\n")).expect("it is good");
         let look = |file: &mut PolicyFile| {
-            file.looked = file.looked.checked_sub(LOOK_EVERY).expect("the machine has run for a second");
+            file.file.let_second_pass();
             file.renew()
         };
         assert!(!look(&mut file), "nothing has changed");
