@@ -4,68 +4,16 @@
 mod memcached;
 mod redis;
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::io::{Read, Write};
 
+use farcall_base::Random;
 use memcached::Memcached;
-use redis::{LONG, Served};
+use redis::Served;
+use redis::reference::{Reference, one_of};
 
 /// A memcached at a socket of its own; `None` when there is none.
-struct Reference {
-    process: Child,
-    socket: PathBuf,
-}
-
-impl Reference {
-    fn start(name: &str) -> Option<Self> {
-        let socket = std::env::temp_dir().join(format!("fc-memcached-{name}-{}", std::process::id()));
-        let mut command = Command::new("memcached");
-        command.arg("-s").arg(&socket).args(["-u", "root", "-m", "64"]);
-        match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
-            Ok(process) => Some(Self { process, socket }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("unsupported: memcached is not installed");
-                None
-            }
-            Err(error) => panic!("memcached does not start: {error}"),
-        }
-    }
-
-    fn client(&self) -> Memcached<UnixStream> {
-        let begun = Instant::now();
-        loop {
-            match UnixStream::connect(&self.socket) {
-                Ok(stream) => return Memcached { stream },
-                Err(error) => assert!(begun.elapsed() < LONG, "memcached does not listen: {error}"),
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _status = self.process.wait();
-        let _removed = std::fs::remove_file(&self.socket);
-    }
-}
-
-/// Numbers drawn from a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len() as u64) as usize]
-    }
+fn memcached_beside(name: &str) -> Option<Reference> {
+    Reference::start("memcached", &["-s", "socket", "-u", "root", "-m", "64"], name)
 }
 
 /// What a request looks like: `k` is a key, `v` a value with its length in front, `n` a number, `f` flags,
@@ -115,7 +63,7 @@ const META: &[&str] = &[
     "md k T30 ?I",
 ];
 
-fn request(draws: &mut Draws, pattern: &str) -> String {
+fn request(draws: &mut Random, pattern: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut value = None;
     for word in pattern.split(' ') {
@@ -128,16 +76,16 @@ fn request(draws: &mut Draws, pattern: &str) -> String {
         let stores = !matches!(words.first().map(String::as_str), Some("mg" | "ma" | "md"));
         words.push(match word {
             _ if with_value && stores => {
-                let text = draws.of(&["", "x", "12", "18446744073709551610", "a b", "0", "999"]);
+                let text = one_of(draws, &["", "x", "12", "18446744073709551610", "a b", "0", "999"]);
                 value = Some(text);
                 let behind = word.strip_prefix("v:").map_or(String::new(), |behind| format!(" {behind}"));
                 format!("{}{behind}", text.len())
             }
             "k" => format!("key:{}", draws.below(3)),
-            "n" => draws.of(&["1", "0", "7", "18446744073709551615", "-1", "x"]).to_owned(),
-            "f" => draws.of(&["0", "1", "4294967295"]).to_owned(),
-            "x" => draws.of(&["0", "1000", "-1", "2592001"]).to_owned(),
-            word => draws.of(&word.split('|').collect::<Vec<_>>()).to_owned(),
+            "n" => one_of(draws, &["1", "0", "7", "18446744073709551615", "-1", "x"]).to_owned(),
+            "f" => one_of(draws, &["0", "1", "4294967295"]).to_owned(),
+            "x" => one_of(draws, &["0", "1000", "-1", "2592001"]).to_owned(),
+            word => one_of(draws, &word.split('|').collect::<Vec<_>>()).to_owned(),
         });
     }
     let line = words.join(" ");
@@ -145,15 +93,16 @@ fn request(draws: &mut Draws, pattern: &str) -> String {
 }
 
 fn differ(name: &str, patterns: &[&str]) {
-    let Some(reference) = Reference::start(name) else { return };
+    let Some(reference) = memcached_beside(name) else { return };
     let served = Served::start();
-    let (mut ours, mut theirs) = (Memcached::of(&served), reference.client());
+    let (mut ours, mut theirs) = (Memcached::of(&served), Memcached { stream: reference.connect() });
     let seed = std::env::var("FARCALL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("FARCALL_TEST_SEED={seed}");
-    let (mut draws, mut history) = (Draws(seed), Vec::new());
+    let (mut draws, mut history) = (Random::new(seed), Vec::new());
     for _ in 0..STEPS {
-        let pattern = if draws.below(4) == 0 { draws.of(TEXT) } else { draws.of(patterns) };
+        let pattern =
+            if draws.below(4) == 0 { one_of(&mut draws, TEXT) } else { one_of(&mut draws, patterns) };
         let request = request(&mut draws, pattern);
         let answers = [ours.ask(&request), theirs.ask(&request)].map(|answer| with_whole_times(&answer));
         // They pad a number that becomes shorter: both get it again.

@@ -4,27 +4,13 @@ mod memcached;
 mod redis;
 
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use farcall_kv::resp::Options;
 use farcall_kv::store::MEMORY_BYTES_MIN;
 use memcached::Memcached;
+use redis::memory::{alone, resident_bytes};
 use redis::{LONG, Served};
-
-/// Memory is measured, so one test runs at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Memory of this process that is in use, in bytes.
-fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("a number") * 4096
-}
 
 #[test]
 fn half_a_command_and_silence_hold_nobody_up_and_reserve_nothing() {

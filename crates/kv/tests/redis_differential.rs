@@ -3,67 +3,14 @@
 
 mod redis;
 
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-
-use redis::{Client, LONG, Served};
+use farcall_base::Random;
+use redis::reference::{Reference, one_of};
+use redis::{Client, Served};
 
 /// A redis-server at a socket of its own; `None` when there is none.
-struct Reference {
-    process: Child,
-    folder: std::path::PathBuf,
-}
-
-impl Reference {
-    fn start(name: &str) -> Option<Self> {
-        let folder = std::env::temp_dir().join(format!("fc-reference-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "socket"]);
-        match command.current_dir(&folder).stdout(Stdio::null()).spawn() {
-            Ok(process) => Some(Self { process, folder }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("unsupported: redis-server is not installed");
-                None
-            }
-            Err(error) => panic!("redis-server does not start: {error}"),
-        }
-    }
-
-    fn client(&self) -> Client<UnixStream> {
-        let begun = Instant::now();
-        loop {
-            match UnixStream::connect(self.folder.join("socket")) {
-                Ok(stream) => return Client::of(stream),
-                Err(error) => assert!(begun.elapsed() < LONG, "redis-server does not listen: {error}"),
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _status = self.process.wait();
-        let _kept = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// Numbers drawn from a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len() as u64) as usize]
-    }
+fn redis_beside(name: &str) -> Option<Reference> {
+    let arguments = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "socket"];
+    Reference::start("redis-server", &arguments, name)
 }
 
 /// What a command looks like: `k` is a key, `m` a member, `v` a value, `n` a small number of either sign, `c`
@@ -248,7 +195,7 @@ const KEYS: &[&str] = &[
     "ZRANGE k 0 -1 WITHSCORES",
 ];
 
-fn command(draws: &mut Draws, pattern: &str) -> Vec<String> {
+fn command(draws: &mut Random, pattern: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in pattern.split(' ') {
         let word = match word.strip_prefix('?') {
@@ -259,14 +206,14 @@ fn command(draws: &mut Draws, pattern: &str) -> Vec<String> {
         let number = draws.below(10) as i64;
         words.push(match word {
             "k" => format!("key:{}", draws.below(4)),
-            "m" => draws.of(&["a", "b", "c", "d", "e", "f", "ab", "", "10"]).to_owned(),
-            "v" => draws.of(&["x", "y", "z", "7", "-3", "", "2.5"]).to_owned(),
+            "m" => one_of(draws, &["a", "b", "c", "d", "e", "f", "ab", "", "10"]).to_owned(),
+            "v" => one_of(draws, &["x", "y", "z", "7", "-3", "", "2.5"]).to_owned(),
             "n" => (number - 4).to_string(),
             "c" => number.to_string(),
-            "s" => draws.of(&["0", "1", "-1", "2.5", "1e3", "inf", "-inf", "3", "-0.5", "x"]).to_owned(),
-            "l" => draws.of(&["-inf", "+inf", "0", "(0", "1", "(1", "(2.5", "3", "1000"]).to_owned(),
-            "b" => draws.of(&["-", "+", "[a", "(a", "[c", "(d", "[", "(b", "[zz"]).to_owned(),
-            word => draws.of(&word.split('|').collect::<Vec<_>>()).to_owned(),
+            "s" => one_of(draws, &["0", "1", "-1", "2.5", "1e3", "inf", "-inf", "3", "-0.5", "x"]).to_owned(),
+            "l" => one_of(draws, &["-inf", "+inf", "0", "(0", "1", "(1", "(2.5", "3", "1000"]).to_owned(),
+            "b" => one_of(draws, &["-", "+", "[a", "(a", "[c", "(d", "[", "(b", "[zz"]).to_owned(),
+            word => one_of(draws, &word.split('|').collect::<Vec<_>>()).to_owned(),
         });
     }
     words
@@ -295,21 +242,21 @@ fn differ(name: &str, patterns: &[&str], hello: bool) {
 
 /// Draws one in four commands from `others`.
 fn differ_with(name: &str, (patterns, others): (&[&str], &[&str]), hello: bool) {
-    let Some(reference) = Reference::start(&format!("{name}-{hello}")) else { return };
+    let Some(reference) = redis_beside(&format!("{name}-{hello}")) else { return };
     let served = Served::start();
-    let (mut ours, mut theirs) = (served.unix_client(), reference.client());
+    let (mut ours, mut theirs) = (served.unix_client(), Client::of(reference.connect()));
     if hello {
         assert!(ours.ask("HELLO 3").starts_with('%') && theirs.ask("HELLO 3").starts_with('%'));
     }
     let seed = std::env::var("FARCALL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) << 1 | u64::from(hello));
     println!("FARCALL_TEST_SEED={seed}");
-    let mut draws = Draws(seed);
+    let mut draws = Random::new(seed);
     let mut history = Vec::new();
     for _ in 0..STEPS {
         let pattern = match draws.below(8) {
-            0 | 1 => draws.of(others),
-            _ => draws.of(patterns),
+            0 | 1 => one_of(&mut draws, others),
+            _ => one_of(&mut draws, patterns),
         };
         let words = command(&mut draws, pattern);
         let bytes: Vec<_> = words.iter().map(String::as_bytes).collect();
