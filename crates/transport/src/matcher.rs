@@ -231,6 +231,10 @@ impl Matcher {
         lines: u32,
         may_defer: bool,
     ) -> Result<MatchOutcome, Overrun> {
+        // Before a receive is taken: with its session that would be lost.
+        if !from.window.admits(lines) {
+            return Err(Overrun);
+        }
         let receive = self.take_receive(from.source, envelope.tag);
         if receive.is_none() && may_defer && !self.hands_on {
             return Ok(MatchOutcome::Deferred);
@@ -491,5 +495,17 @@ mod tests {
         const ANY: Pattern = Pattern { source: None, tag: None };
         let left: Vec<_> = core::iter::from_fn(|| matching.take(ANY)).map(|kept| kept.message).collect();
         assert_eq!(left, ended.skip(1).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_message_beyond_the_window_takes_no_receive_along_when_its_session_ends() {
+        let mut matcher = Matcher::new(SipKey([1, 0]));
+        let mut from = MatchState { window: ReceiveWindow::new(4), ..MatchState::default() };
+        let anybody = matcher.post(MessageId(7), None, Some(Tag(9)), false);
+        assert!(matches!(anybody, Err(Posted::Waiting)));
+        let envelope = Envelope { session: SessionId(1), tag: Tag(9), bytes: 8 };
+        let payload = Incoming::Borrowed(&[0; 8]);
+        assert!(matcher.arrive(&mut from, envelope, &payload, 5, false).is_err());
+        assert!(matcher.withdraw(MessageId(7)), "it waits for the messages of others");
     }
 }

@@ -175,7 +175,8 @@ pub trait Sink {
 
     /// A session that we asked for, or that a peer opened, is ready; or one that was up goes on over another
     /// way. `peer` is what the peer says of itself, and `principal` who it is as far as the transport proves
-    /// it, over this way. Comes before anything else of the session.
+    /// it, over this way. Comes before anything of the peer's; sends that waited for the session may have
+    /// ended before.
     fn session_up(
         &mut self,
         outbox: &mut dyn Outbox,

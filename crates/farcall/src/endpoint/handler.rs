@@ -5,7 +5,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_base::Principal;
-use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, Status, Submission};
+use farcall_transport::{
+    Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, SessionId, Status, Submission,
+};
 
 use super::context::Context;
 use super::doorbell::Doorbell;
@@ -55,12 +57,14 @@ pub struct Reply<'a> {
     /// `None` once the request is answered or deferred.
     context: Option<Context<'a>>,
     request: RequestId,
+    /// The session as the endpoint knows it; the request has the number by which it is answered.
+    session: SessionId,
 }
 
 impl<'a> Reply<'a> {
     #[inline]
-    pub(super) fn new(context: Context<'a>, request: RequestId) -> Self {
-        Self { context: Some(context), request }
+    pub(super) fn new(context: Context<'a>, request: RequestId, session: SessionId) -> Self {
+        Self { context: Some(context), request, session }
     }
 
     /// Answers.
@@ -109,7 +113,7 @@ impl<'a> Reply<'a> {
     /// Who the caller is, as far as the transport of its session proves it.
     pub fn principal(&self) -> Principal {
         let context = self.context.as_ref().expect("the context is there until the reply is consumed");
-        context.state.sessions.principal_of(self.request.session).clone()
+        context.state.sessions.principal_of(self.session).clone()
     }
 
     /// The sending half of the endpoint, for loans and calls before the answer.

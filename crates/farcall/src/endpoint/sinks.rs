@@ -74,7 +74,10 @@ impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
     ) {
         let service = requests.service();
         requests.for_each(|id, payload| {
-            self(Request::new(peer, service, &payload), Reply::new(Context { outbox, state }, id));
+            self(
+                Request::new(peer, service, &payload),
+                Reply::new(Context { outbox, state }, id, peer.session),
+            );
         });
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use farcall_driver::{FileRefused, FileRules, WatchedFile};
 
+use super::refusals::say;
 use super::{Policy, PolicyError};
 
 /// The longest file that is read, in bytes.
@@ -101,7 +102,7 @@ impl PolicyFile {
             Ok(has_changed) => has_changed,
             Err(why) => {
                 if !core::mem::replace(&mut self.said, true) {
-                    eprintln!("farcall: the policy stays what it was: {why}");
+                    say(&format!("farcall: the policy stays what it was: {why}"));
                 }
                 false
             }

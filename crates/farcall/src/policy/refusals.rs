@@ -1,10 +1,16 @@
 //! Refusals on standard error, which a peer that asks again and again must not fill.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::time::{Duration, Instant as WallTime};
 
 /// The time between two lines of one log.
 const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Writes a line to standard error, if anybody reads that: whoever is refused must not end the process.
+pub(super) fn say(line: &str) {
+    let _unread = writeln!(io::stderr(), "{line}");
+}
 
 /// Says what was refused, at most once a second; of what is not said in between it says the number.
 #[derive(Debug, Default)]
@@ -17,7 +23,7 @@ impl RefusalLog {
     /// Something was refused, which a sentence says.
     pub fn refused(&mut self, what: impl Display) {
         if let Some(line) = self.line(what, WallTime::now()) {
-            eprintln!("{line}");
+            say(&line);
         }
     }
 

@@ -98,14 +98,20 @@ impl ReceiveWindow {
         Self { limit, arrived: 0, consumed: 0, told: 0, beyond: 0 }
     }
 
+    /// Whether a message may come.
+    #[inline]
+    pub const fn admits(&self, lines: u32) -> bool {
+        let arrived = self.arrived.wrapping_add(lines);
+        arrived.wrapping_sub(self.told) as u64 <= self.limit as u64 + self.beyond as u64
+    }
+
     /// A message came.
     #[inline]
     pub const fn arrive(&mut self, lines: u32) -> Result<(), Overrun> {
-        let arrived = self.arrived.wrapping_add(lines);
-        if arrived.wrapping_sub(self.told) as u64 > self.limit as u64 + self.beyond as u64 {
+        if !self.admits(lines) {
             return Err(Overrun);
         }
-        self.arrived = arrived;
+        self.arrived = self.arrived.wrapping_add(lines);
         Ok(())
     }
 

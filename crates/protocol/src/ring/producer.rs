@@ -114,16 +114,26 @@ impl Producer {
         self.begin_lap();
     }
 
+    /// Whether a credit return is one of what was sent.
+    #[inline]
+    pub fn admits(&self, released_lines: u32) -> bool {
+        self.gained(released_lines) <= self.tail - self.released
+    }
+
+    #[inline]
+    fn gained(&self, released_lines: u32) -> u64 {
+        let current_lines = (self.released / LINE_BYTES) as u32;
+        u64::from(released_lines.wrapping_sub(current_lines)) * LINE_BYTES
+    }
+
     /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines,
     /// are `released_lines`.
     #[inline]
     pub fn credit(&mut self, released_lines: u32) -> Result<(), Violation> {
-        let current_lines = (self.released / LINE_BYTES) as u32;
-        let gained = u64::from(released_lines.wrapping_sub(current_lines)) * LINE_BYTES;
-        if gained > self.tail - self.released {
+        if !self.admits(released_lines) {
             return Err(Violation("a credit return beyond what was sent"));
         }
-        self.released += gained;
+        self.released += self.gained(released_lines);
         Ok(())
     }
 

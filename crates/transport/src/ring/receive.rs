@@ -11,7 +11,7 @@
 //! of all that it has. And so are requests in blocks, whose responses have left already.
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
-use farcall_protocol::matching::Tag;
+use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::Ring;
@@ -115,7 +115,7 @@ impl<D: LaneDriver> Ring<D> {
                 }
                 return 1;
             }
-            if let Some(message) = self.expected_message(slot, record, header) {
+            if let Some(message) = self.expected_message(slot, record, (released_lines, header)) {
                 self.sessions[slot].rx.consecutive_hits += 1;
                 return match self.deliver_single_message(slot, record, released_lines, message, sink) {
                     Ok(()) if self.may_be_followed(slot) => {
@@ -133,9 +133,14 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// The short message in the only entry of a record, if a receive waits for it, which then waits no
-    /// longer.
+    /// longer, and if its record breaks no rule: for the loop to say, before a receive is taken.
     #[inline]
-    fn expected_message<'r>(&mut self, slot: usize, record: Record<'r>, header: u64) -> Option<Matched<'r>> {
+    fn expected_message<'r>(
+        &mut self,
+        slot: usize,
+        record: Record<'r>,
+        (released_lines, header): (u32, u64),
+    ) -> Option<Matched<'r>> {
         let session = &self.sessions[slot];
         if session.rx.messages.is_refused {
             return None;
@@ -143,6 +148,10 @@ impl<D: LaneDriver> Ring<D> {
         let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
         let (tag, bytes) = EntryHeader::tagged_message(header, bytes_max)?;
         let payload = Incoming::Borrowed(record.slice(2 * WORD_BYTES, bytes)?);
+        let messages = &session.rx.messages;
+        if !session.tx.producer.admits(released_lines) || !messages.window.admits(lines(bytes)) {
+            return None;
+        }
         let receive = self.matcher.take_receive(session.rx.messages.source, Tag(tag))?;
         Some(Matched { receive, tag: Tag(tag), payload })
     }

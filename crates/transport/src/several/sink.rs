@@ -185,6 +185,10 @@ impl WaySink<'_> {
         if asked.peer.is_some_and(|before| before.incarnation != peer.incarnation) {
             asked.ends_as = Some(DownReason::Restarted);
             self.shared.closing.push((self.at, inner));
+            // Until it is closed the session is that of another process, with the rights of that one, and
+            // nobody expects its messages.
+            outbox.let_send(inner, false);
+            self.upper.session_up(&mut view!(self, outbox), session, peer, principal);
             return false;
         }
         asked.peer = Some(peer);

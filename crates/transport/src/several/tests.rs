@@ -22,6 +22,8 @@ const CALLS_MAX: u16 = 4;
 #[derive(Default)]
 struct Log {
     up: Vec<SessionId>,
+    /// Of the peers of these.
+    incarnations: Vec<u64>,
     down: Vec<(SessionId, DownReason)>,
     moved: Vec<SessionId>,
     /// The payloads of requests that ran, and where they came from.
@@ -67,8 +69,9 @@ impl Sink for Log {
         self.sent.push((send, outcome));
     }
 
-    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity, _: &Principal) {
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity, _: &Principal) {
         self.up.push(session);
+        self.incarnations.push(peer.incarnation);
     }
 
     fn session_down(&mut self, _: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
@@ -324,6 +327,8 @@ fn a_peer_that_was_restarted_meanwhile_is_not_taken_for_the_former_one() {
         next.transport.poll(world.now, &mut next.log);
     }
     assert_eq!(world.caller.log.down, [(world.session, DownReason::Restarted)]);
+    // Its rights are not those of the former one, in the moment that it is there.
+    assert_eq!(world.caller.log.incarnations.last(), Some(&77));
 }
 
 /// All poll until nothing is in flight.

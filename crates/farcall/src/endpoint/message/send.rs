@@ -181,9 +181,16 @@ impl Sending<'_> {
     }
 
     /// Polls the endpoint until the send is complete.
-    #[inline]
-    pub fn wait(mut self) -> Result<(), SendError> {
-        if self.send.operation().is_none() { Ok(()) } else { self.send.wait() }
+    ///
+    /// Always inlined, and what takes long is not: most sends are complete when they begin.
+    #[inline(always)]
+    pub fn wait(self) -> Result<(), SendError> {
+        if self.send.operation().is_none() { Ok(()) } else { self.wait_for_end() }
+    }
+
+    #[inline(never)]
+    fn wait_for_end(mut self) -> Result<(), SendError> {
+        self.send.wait()
     }
 
     /// Takes the message back if it has not left: then this is [`SendError::Cancelled`]. Otherwise waits for

@@ -68,7 +68,10 @@ struct Idle {
 }
 
 impl Idle {
-    /// After each poll; the clock is looked at only when work ends or begins.
+    /// After each poll; the clock is looked at only when work ends or begins. Out of line: loops that are not
+    /// to know how idle they were only ask whether they are.
+    #[cold]
+    #[inline(never)]
     fn look(&mut self, done: usize, clock: &Clock) {
         match (done, self.since) {
             (0, None) => self.since = Some(clock.now()),
