@@ -95,6 +95,7 @@ fn no_command_reaches_a_table_around_the_policy() {
     assert_eq!(client.ask("SELECT 1"), "+OK");
     assert_eq!(client.ask("SET key mine"), "+OK");
     assert_eq!(client.ask("COPY key other DB 2"), no_permission("write the table `db2`"));
+    assert_eq!(client.ask("COPY key other DB 1 DB 2"), no_permission("write the table `db2`"));
     // A transaction may change the database on its way.
     assert_eq!(client.ask("MULTI"), "+OK");
     for command in ["SELECT 0", "GET key", "SELECT 1", "GET key"] {
@@ -104,6 +105,7 @@ fn no_command_reaches_a_table_around_the_policy() {
     assert_eq!(client.ask("EXEC"), format!("*4|+OK|{refused}|+OK|$4|mine"));
     assert_eq!(client.ask("SELECT 0"), "+OK");
     assert_eq!(client.ask("WATCH key"), no_permission("read the table `default`"));
+    assert_eq!(client.ask("CLUSTER COUNTKEYSINSLOT 1"), no_permission("read the table `default`"));
     assert_eq!(client.ask("SUBSCRIBE channel"), no_permission("read the table `default`"));
 }
 
@@ -149,6 +151,7 @@ fn memcached_clients_have_the_rights_of_their_table() {
     ] {
         assert_eq!(client.ask(request), refused, "{request}");
     }
+    assert_eq!(client.ask("set key 0 0 5 noreply|value|get key"), "END|", "who wants no answer gets none");
     let rules = Rules::new("memcached-write", "table default: write by any");
     assert_eq!(Memcached::of(&rules.served(None)).ask("get key"), refused.replace("write", "read"));
 }

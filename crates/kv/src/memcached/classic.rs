@@ -66,18 +66,29 @@ fn try_store(call: &mut Call<'_>, store: &Store<'_>) -> Result<Stored, Refusal> 
         _ => {}
     }
     let end = End::of(exptime, call.shard.store().clock());
-    put(call, key, value, end, Tail { flags, ..Tail::default() })
+    let stored = put(call, key, value, end, Tail { flags, ..Tail::default() });
+    forget_unless_stored(call, key, mode, stored)
 }
 
-/// Stores a value in any case. If it cannot be stored the one before is gone as well: nobody is to take it
-/// for the new one.
-pub fn put(call: &mut Call<'_>, key: &[u8], value: &[u8], end: End, tail: Tail) -> Result<Stored, Refusal> {
-    let put = call.put(key, value, end, |_| tail);
-    if put == Err(Refusal::OutOfMemory) {
+/// Of a value that was to be set and cannot be stored, the one before goes as well: nobody is to take it for
+/// the new one.
+pub fn forget_unless_stored(
+    call: &mut Call<'_>,
+    key: &[u8],
+    mode: Mode,
+    stored: Result<Stored, Refusal>,
+) -> Result<Stored, Refusal> {
+    if stored == Err(Refusal::OutOfMemory) && mode == Mode::Set {
         call.delete(key)?;
     }
+    stored
+}
+
+/// Stores a value whatever is there.
+pub fn put(call: &mut Call<'_>, key: &[u8], value: &[u8], end: End, tail: Tail) -> Result<Stored, Refusal> {
+    let put = call.put(key, value, end, |_| tail)?;
     call.count_use(key);
-    Ok(Stored::Yes(put?))
+    Ok(Stored::Yes(put))
 }
 
 /// Writes a value behind one that is there, or in front of it.
@@ -165,11 +176,14 @@ pub fn expire_tail(call: &mut Call<'_>, key: &[u8], exptime: i64, tail: Tail) ->
 pub fn flush(call: &mut Call<'_>, delay: i64) {
     call.engine.memcached.counters.flushes.increment();
     let now_ms = call.shard.store().clock();
-    let at = match End::of(delay, now_ms) {
-        End::Never | End::Past => now_ms,
-        End::At(at) => at,
-    };
-    call.engine.memcached.flush_at = Some(at);
-    call.engine.memcached.keep_up(call.shard.store_mut());
-    call.line("OK");
+    if let End::At(at) = End::of(delay, now_ms) {
+        call.engine.memcached.flush_at = Some(at);
+        return call.line("OK");
+    }
+    call.engine.memcached.flush_at = None;
+    let table = call.engine.memcached.table;
+    match call.shard.store_mut().clear_table(table) {
+        Ok(()) => call.line("OK"),
+        Err(error) => call.line(&format!("SERVER_ERROR {error}")),
+    }
 }

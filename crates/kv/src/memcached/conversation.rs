@@ -64,8 +64,11 @@ pub fn run<'s>(
             Parsed::Request(request, length) => {
                 connection.session.last_ms = engine.now_ms();
                 if let Err(refusal) = allowed::check(engine, &connection.session, &request.verb) {
-                    out.extend_from_slice(refusal.as_bytes());
-                    out.extend_from_slice(b"\r\n");
+                    guard = shared.make_way(guard);
+                    if !request.is_quiet {
+                        out.extend_from_slice(refusal.as_bytes());
+                        out.extend_from_slice(b"\r\n");
+                    }
                     done += length;
                     conversation.keys_done = 0;
                     continue;

@@ -1,7 +1,7 @@
 //! The meta commands.
 
 use super::call::{Call, End, Refusal, push_value, value_of};
-use super::classic::{Stored, expire_tail, extend, put, sum};
+use super::classic::{Stored, expire_tail, extend, forget_unless_stored, put, sum};
 use super::meta::{Meta, MetaVerb};
 use super::parse::Mode;
 use crate::store::{Object, Tail};
@@ -161,7 +161,10 @@ fn try_store(call: &mut Call<'_>, meta: &Meta<'_>) -> Result<Stored, Refusal> {
             let tail = Tail { is_stale: true, is_won: old.is_won, ..tail };
             put(call, key, meta.value, old.deadline.map_or(End::Never, End::At), tail)
         }
-        _ => put(call, key, meta.value, end, tail),
+        _ => {
+            let stored = put(call, key, meta.value, end, tail);
+            forget_unless_stored(call, key, options.mode, stored)
+        }
     }
 }
 

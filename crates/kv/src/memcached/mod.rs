@@ -37,6 +37,9 @@ farcall_driver::declare_counters! {
     }
 }
 
+/// A delayed deletion of everything that was not possible is tried again after so long.
+const FLUSH_AGAIN_MS: u64 = 100;
+
 /// What requests of memcached clients need beside the shard.
 #[derive(Debug)]
 pub struct Memcached {
@@ -58,9 +61,9 @@ impl Memcached {
     pub fn keep_up(&mut self, store: &mut Store) {
         if self.flush_at.is_some_and(|at| at <= store.clock()) {
             self.flush_at = None;
-            // There are too many tables that are not removed yet: a little later there are fewer.
+            // While there are as many tables as there can be, none is emptied.
             if store.clear_table(self.table).is_err() {
-                self.flush_at = Some(store.clock());
+                self.flush_at = Some(store.clock() + FLUSH_AGAIN_MS);
             }
         }
     }

@@ -26,6 +26,10 @@ impl Engine {
 
     fn ask_policy(&mut self, command: &Command, args: Args<'_>, session: &Session) -> Done {
         let database = session.database;
+        if command.name == "copy" {
+            self.want(session, database, Right::Read)?;
+            return self.want(session, other_database(command, args).unwrap_or(database), Right::Write);
+        }
         match command.effect {
             Effect::Reads => self.want(session, database, Right::Read)?,
             Effect::Writes | Effect::Grows => self.want(session, database, Right::Write)?,
@@ -34,7 +38,7 @@ impl Engine {
         // These reach further than the client's database.
         match command.name {
             "flushall" => (0..DATABASES).try_for_each(|other| self.want(session, other, Right::Write)),
-            "move" | "copy" => match other_database(command, args) {
+            "move" => match other_database(command, args) {
                 Some(other) => {
                     self.want(session, database, Right::Read)?;
                     self.want(session, other, Right::Write)
@@ -54,6 +58,9 @@ impl Engine {
             ("pubsub", _) => self.want(session, 0, Right::Read),
             ("connection", "client") if about("kill") || about("list") || about("unblock") => {
                 self.want_store(session)
+            }
+            ("cluster", "cluster") if about("countkeysinslot") => {
+                self.want(session, session.database, Right::Read)
             }
             ("server", "config") if !about("get") => self.want_store(session),
             ("server", "info" | "config") => self.want_anything(session),
@@ -97,7 +104,8 @@ impl Engine {
 fn other_database(command: &Command, args: Args<'_>) -> Option<usize> {
     let at = match command.name {
         "move" => 2,
-        _ => (3..args.len()).find(|at| args.at(*at).eq_ignore_ascii_case(b"db"))? + 1,
+        // The last one counts.
+        _ => (3..args.len()).rev().find(|at| args.at(*at).eq_ignore_ascii_case(b"db"))? + 1,
     };
     let number = decimal::parse(args.get(at)?)?;
     usize::try_from(number).ok().filter(|number| *number < DATABASES)
