@@ -16,6 +16,9 @@ use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
 /// The version of all this.
 pub const FORMAT_VERSION: u32 = 3;
 
+/// The first version in which hash slots say which shard has a key.
+pub const SLOTS_VERSION: u32 = 3;
+
 /// The oldest version that is understood: one without clients, their results, and what Redis clients write.
 const OLDEST_VERSION: u32 = 1;
 
@@ -37,7 +40,7 @@ pub const RECORD_BYTES: usize = 38;
 /// Bytes of a put without key and value.
 const PUT_HEADER_BYTES: usize = 25;
 
-const SUPERBLOCK_MAGIC: [u8; 8] = *b"farcalkv";
+pub(super) const SUPERBLOCK_MAGIC: [u8; 8] = *b"farcalkv";
 const GROUP_MAGIC: [u8; 4] = *b"fcGR";
 
 /// Where a frame begins.
@@ -48,6 +51,8 @@ pub fn frame_at(frame: u32) -> u64 {
 /// What a log is and where its head was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// The version that it was read in; it is always written in the newest.
+    pub version: u32,
     /// The shard, and how many there are: which objects belong here.
     pub shard: u32,
     pub shards: u32,
@@ -100,9 +105,9 @@ impl Superblock {
         let magic = block.strip_prefix(&SUPERBLOCK_MAGIC);
         let mut fields = Fields(magic.ok_or(NoSuperblock::Damaged)?);
         let damaged = |Malformed| NoSuperblock::Damaged;
-        match fields.u32().map_err(damaged)? {
-            OLDEST_VERSION..=FORMAT_VERSION => {}
-            version => return Err(NoSuperblock::Version(version)),
+        let version = fields.u32().map_err(damaged)?;
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
+            return Err(NoSuperblock::Version(version));
         }
         let mut u32 = || fields.u32().map_err(damaged);
         let (shard, shards, head_frame) = (u32()?, u32()?, u32()?);
@@ -112,7 +117,7 @@ impl Superblock {
         if crc != crc32c::crc32c(&block[..60]) {
             return Err(NoSuperblock::Damaged);
         }
-        Ok(Self { shard, shards, head_frame, log, epoch, generation, head })
+        Ok(Self { version, shard, shards, head_frame, log, epoch, generation, head })
     }
 }
 

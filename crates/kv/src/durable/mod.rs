@@ -103,6 +103,8 @@ pub struct Durable {
     mirror: Option<Mirror>,
     /// It was asked to hand over: it says nothing new.
     is_leaving: bool,
+    /// Whether replicas had not confirmed in time when that was last looked at.
+    was_overdue: bool,
     counters: LogCounters,
     /// The last version that was recorded, the last with the group that is out, the last that is flushed.
     /// Versions of other tables lie in between.
@@ -179,6 +181,7 @@ impl Durable {
             answers: Answers::default(),
             mirror,
             is_leaving: false,
+            was_overdue: false,
             counters: LogCounters::of(of.0, &recovered),
             recorded_version: version,
             out_version: version,
@@ -432,6 +435,17 @@ impl Durable {
     }
 
     /// What waits is refused, though some of it may have happened, or happen yet.
+    /// While replicas do not confirm in time, whoever waits is refused. That is news once.
+    fn refuse_overdue(&mut self) {
+        let is_overdue = self.mirror.as_ref().is_some_and(Mirror::is_overdue);
+        if is_overdue && !self.was_overdue {
+            self.refuse_all(Code::LevelNotReached);
+        } else if is_overdue {
+            self.answers.refuse_all(Code::LevelNotReached);
+        }
+        self.was_overdue = is_overdue;
+    }
+
     fn refuse_all(&mut self, code: Code) {
         self.answers.refuse_all(code);
         self.refusals = Refusals { count: self.refusals.count + 1, code: Some(code) };
@@ -489,9 +503,7 @@ impl Durable {
         }
         if self.journal.is_flushing() {
             self.turns = 0;
-            if self.mirror.as_ref().is_some_and(Mirror::is_overdue) {
-                self.refuse_all(Code::LevelNotReached);
-            }
+            self.refuse_overdue();
             return progressed;
         }
         self.cleaner.turn(&mut self.journal, (store, results), self.live_bytes + results.bytes());

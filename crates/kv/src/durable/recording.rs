@@ -5,6 +5,8 @@
 //! appended together, in one group or in several that count together: after a crash all of them are there,
 //! or none.
 
+use std::collections::HashMap;
+
 use farcall_base::canary::{Rule, leaves_out};
 
 use super::Durable;
@@ -19,6 +21,7 @@ impl Durable {
             return None;
         }
         let changes = store.take_changes();
+        let changes = without_repeats(store, changes);
         self.journal.begin_command(changes.iter().map(|change| bytes_of(store, change)).sum());
         for change in changes {
             match change {
@@ -91,6 +94,25 @@ impl Durable {
             self.journal.append_of_command(&Record::Cut { number, first, end });
         }
     }
+}
+
+/// What happened, an object each time that it changed but once: it is recorded as it is by now. The record of
+/// a collection comes before those of its elements, wherever that is.
+fn without_repeats(store: &Store, changes: Vec<Change>) -> Vec<Change> {
+    let mut last = HashMap::new();
+    for (number, change) in changes.iter().enumerate() {
+        if let Change::Object { table, key } = change
+            && Name::new(*table, key).is_ok_and(|name| store.collection_header(name).is_none())
+        {
+            last.insert((*table, key.clone()), number);
+        }
+    }
+    let is_last = |number: usize, change: &Change| match change {
+        Change::Object { table, key } => last.get(&(*table, key.clone())).is_none_or(|last| *last == number),
+        Change::Cleared { .. } | Change::Elements(_) => true,
+    };
+    let kept = changes.iter().enumerate().map(|(number, change)| is_last(number, change)).collect::<Vec<_>>();
+    changes.into_iter().zip(kept).filter_map(|(change, is_kept)| is_kept.then_some(change)).collect()
 }
 
 /// Bytes of the records of a change, or more.

@@ -13,8 +13,8 @@ use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{BLOCK_BYTES, Blocks, Disk, DiskError, Job};
 
 use super::format::{
-    Ending, FORMAT_VERSION, FRAME_BYTES, FRAMES_AT, GroupHeader, NoSuperblock, Record, SUPERBLOCKS_AT,
-    Superblock, frame_at, records,
+    Ending, FORMAT_VERSION, FRAME_BYTES, FRAMES_AT, GroupHeader, NoSuperblock, Record, SLOTS_VERSION,
+    SUPERBLOCKS_AT, Superblock, frame_at, records,
 };
 use super::frames::Frames;
 use super::journal::{Found, Journal, Progress, TableEntry};
@@ -53,6 +53,17 @@ pub enum LogError {
         own: u32,
         /// How many there are.
         own_shards: u32,
+    },
+    /// Its objects are at other shards now: bring them into a new store.
+    #[error(
+        "the log is one of {shards} shards and of format version {version}, by which keys belonged to other \
+         shards: `farcall kv backup --export` its directory, and `farcall kv restore` that into a new store"
+    )]
+    OtherPlacement {
+        /// Its version.
+        version: u32,
+        /// How many shards there are.
+        shards: u32,
     },
     /// Restore a copy of the file: what is damaged was acknowledged.
     #[error(
@@ -119,6 +130,9 @@ pub fn open(
                 let (own, own_shards) = (shard, shards);
                 let Superblock { shard, shards, .. } = superblock;
                 return Err(LogError::OtherShard { shard, shards, own, own_shards });
+            }
+            if shards > 1 && superblock.version < SLOTS_VERSION {
+                return Err(LogError::OtherPlacement { version: superblock.version, shards });
             }
             recover(&mut *disk, superblock, bytes_max, &mut recovered, &mut visit)?
         }
@@ -217,7 +231,8 @@ fn create(
         let bytes = wanted - disk.bytes();
         carry_out(disk, Job::Extend { bytes })?;
     }
-    let superblock = Superblock { shard, shards, head_frame: 0, log, epoch: 0, generation: 0, head: 0 };
+    let (version, head_frame, epoch, generation, head) = (FORMAT_VERSION, 0, 0, 0, 0);
+    let superblock = Superblock { version, shard, shards, head_frame, log, epoch, generation, head };
     let frames = Frames::new(disk.bytes(), bytes_max, VecDeque::new(), None);
     Ok(Found {
         superblock,

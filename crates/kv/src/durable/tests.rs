@@ -6,7 +6,9 @@ use farcall_base::{Random, SipKey};
 use farcall_disk::testing::{Faults, SimulatedDisk};
 use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
 
-use super::format::{Ending, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock};
+use super::format::{
+    Ending, FORMAT_VERSION, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock,
+};
 use super::*;
 use crate::shard::Results;
 use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
@@ -14,6 +16,7 @@ use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
 
 const SUPERBLOCK: Superblock = Superblock {
+    version: FORMAT_VERSION,
     shard: 1,
     shards: 2,
     head_frame: 3,
@@ -182,6 +185,26 @@ fn other_logs_and_other_files_are_refused_as_they_are() {
     let before = disk.platter();
     assert_eq!(open(&disk, (0, 1)).expect_err("no superblock is whole"), LogError::NotALog);
     assert!(disk.platter() == before, "nothing was changed");
+}
+
+/// Keys were placed by another function: at their shards they would not be found.
+#[test]
+fn an_older_log_of_several_shards_is_refused_and_says_how_it_is_brought_over() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    drop(open(&disk, (0, 2)).expect("an empty disk"));
+    for at in [0, 64 << 10] {
+        let mut block = disk.platter()[at as usize..][..BLOCK_BYTES].to_vec();
+        block[format::SUPERBLOCK_MAGIC.len()..][..4].copy_from_slice(&2_u32.to_le_bytes());
+        let crc = crc32c::crc32c(&block[..60]);
+        block[60..64].copy_from_slice(&crc.to_le_bytes());
+        let mut blocks = Blocks::zeroed(BLOCK_BYTES);
+        blocks.copy_from_slice(&block);
+        disk.clone().begin(Job::Write { at, blocks, flush: true });
+        disk.clone().wait().expect("it is done");
+    }
+    let refused = open(&disk, (0, 2)).expect_err("its keys are elsewhere");
+    assert_eq!(refused, LogError::OtherPlacement { version: 2, shards: 2 });
+    assert!(refused.to_string().contains("kv restore"));
 }
 
 #[test]

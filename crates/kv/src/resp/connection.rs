@@ -98,6 +98,11 @@ impl Connection {
         }
         if self.sent == self.output.len() {
             self.forget_output();
+        } else if self.sent > KEPT_BYTES_MAX && self.sent > self.output.len() / 2 {
+            // Of a client whose replies always wait for the next flush there is no end.
+            self.output.drain(..self.sent);
+            self.held.forget(self.sent);
+            self.sent = 0;
         }
         Ok(())
     }

@@ -107,19 +107,19 @@ impl Shard {
     }
 
     /// Removes objects that have expired, at most so many; gives how many. Those of durable tables are
-    /// recorded, and stay while the log does not take that: nobody sees them.
+    /// recorded, and stay while the log does not take that: nobody sees them. Others do not wait for these.
     pub fn expire(&mut self, objects_max: usize) -> usize {
         let Some(durable) = &mut self.durable else { return self.store.expire(objects_max) };
         let mut expired = 0;
         while expired < objects_max
-            && self.store.next_deadline().is_some_and(|deadline| deadline <= self.store.clock())
-            && durable.admit(Durable::DELETE_BYTES_MAX, 0).is_ok()
-            && self.store.expire(1) > 0
+            && let Some(is_durable) = self.store.expires_durably()
+            && (!is_durable || durable.admit(Durable::DELETE_BYTES_MAX, 0).is_ok())
         {
+            self.store.expire(1);
             durable.record_changes(&mut self.store);
             expired += 1;
         }
-        expired
+        expired + self.store.expire_in_memory(objects_max - expired)
     }
 
     /// Records what a command did to durable tables; gives the group of the log that has it.

@@ -197,7 +197,9 @@ impl Store {
     /// their shard do that: a removal is recorded, and a write records no more than it was admitted for.
     #[inline]
     pub(super) fn expire_by_write(&mut self, objects_max: usize) {
-        if !self.changes.is_tracking() {
+        if self.changes.is_tracking() {
+            self.expire_in_memory(objects_max);
+        } else {
             self.expire(objects_max);
         }
     }

@@ -38,6 +38,11 @@ impl Deadlines {
         self.queue.remove(&(deadline, hash));
     }
 
+    /// The deadlines in their order, and the hashes of their objects.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.queue.iter().copied()
+    }
+
     /// The first deadline, and the hash of its object.
     #[inline]
     pub fn first(&self) -> Option<(u64, u64)> {

@@ -7,11 +7,11 @@
 
 use farcall_base::Random;
 
-use super::entry::{Entry, Kind};
+use super::entry::Kind;
 use super::log::Log;
 use super::segments::Place;
 use super::writing::Old;
-use super::{Name, Store};
+use super::{DEADLINES_LOOKED_AT, Name, Store};
 
 /// Who makes room when the memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -172,10 +172,11 @@ impl Store {
     }
 
     fn first_to_expire(&self, spared: u64) -> Option<(u64, Place)> {
-        let (deadline, hash) = self.deadlines.first().filter(|(_, hash)| *hash != spared)?;
-        let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline);
-        let (place, entry) = self.log.find(hash, is_it)?;
-        (!self.changes.tracks(entry.table())).then_some((hash, place))
+        // What is to survive its process does not make room.
+        let first = self.deadlines.iter().take(DEADLINES_LOOKED_AT).filter(|(_, hash)| *hash != spared);
+        let mut places = first.map(|(deadline, hash)| (hash, self.of_deadline(deadline, hash)));
+        let found = places.find(|(_, (_, entry))| !self.changes.tracks(entry.table()));
+        found.map(|(hash, (place, _))| (hash, place))
     }
 
     fn worst_of_some(&mut self, spared: u64) -> Option<(u64, Place)> {

@@ -61,6 +61,9 @@ use farcall_base::SipKey;
 /// The least memory of a store, in bytes: some segments are always free.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
 
+/// How many deadlines are looked at for one of a table in memory, among those of durable tables.
+const DEADLINES_LOOKED_AT: usize = 256;
+
 /// What a write of another length does for the removal of dropped tables.
 const SWEEP_BY_WRITE: PageLimits = PageLimits { bytes: 4 << 10, looks: 32 };
 
@@ -230,13 +233,39 @@ impl Store {
             && let Some((deadline, hash)) = self.deadlines.first()
             && deadline <= self.now
         {
-            let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline);
-            let (place, entry) = self.log.find(hash, is_it).expect("the queue has what is in the log");
+            let (place, entry) = self.of_deadline(deadline, hash);
             let old = Old::of(&entry);
             self.remove(hash, place, old);
             expired += 1;
         }
         expired
+    }
+
+    /// The object of a deadline.
+    fn of_deadline(&self, deadline: u64, hash: u64) -> (Place, Entry<'_>) {
+        let is_it = |entry: &Entry<'_>| entry.kind() != Kind::Chunk && entry.deadline() == Some(deadline);
+        self.log.find(hash, is_it).expect("the queue has what is in the log")
+    }
+
+    /// Whether the object that has expired first is one of a durable table; `None` if none has expired.
+    pub(crate) fn expires_durably(&self) -> Option<bool> {
+        let (deadline, hash) = self.deadlines.first().filter(|(deadline, _)| *deadline <= self.now)?;
+        Some(self.changes.tracks(self.of_deadline(deadline, hash).1.table()))
+    }
+
+    /// As [`Store::expire`], of tables in memory only, as far as they are found among some deadlines.
+    pub(crate) fn expire_in_memory(&mut self, objects_max: usize) -> usize {
+        let now = self.now;
+        let passed = self.deadlines.iter().take(DEADLINES_LOOKED_AT).take_while(|(at, _)| *at <= now);
+        let is_in_memory =
+            |&(at, hash): &(u64, u64)| !self.changes.tracks(self.of_deadline(at, hash).1.table());
+        let found: Vec<_> = passed.filter(is_in_memory).take(objects_max).collect();
+        for (at, hash) in &found {
+            let (place, entry) = self.of_deadline(*at, *hash);
+            let old = Old::of(&entry);
+            self.remove(*hash, place, old);
+        }
+        found.len()
     }
 
     /// Removes some objects of dropped tables; says whether there may be more.

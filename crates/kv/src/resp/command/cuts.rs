@@ -334,3 +334,42 @@ fn long_commands_are_there_as_a_whole() {
     }
     assert!(found.iter().all(|times| *times > 0), "it is there {} times, and not {}", found[1], found[0]);
 }
+
+/// A transaction is admitted for what its keys become, and writes no more: two hundred times half a megabyte
+/// would be more than the log has.
+#[test]
+fn a_key_that_changes_often_in_a_transaction_is_recorded_once() {
+    let mut world = World::new(1);
+    world.run("MULTI").expect("nothing is written");
+    for _ in 0..200 {
+        world.run("SETRANGE k 500000 x").expect("it is queued");
+    }
+    while world.run("EXEC").is_none() {
+        world.turn();
+    }
+    world.settle();
+    assert_eq!(world.run("SET after 1").as_deref(), Some(&b"+OK\r\n"[..]), "the log is not full");
+    world.settle();
+    assert_eq!(world.answered, world.states.len() - 1);
+}
+
+/// A disk that fails stops durable tables, and no others.
+#[test]
+fn who_waits_for_memory_does_not_wait_for_the_log() {
+    let mut world = World::new(1);
+    world.shard.create_table_at("db1", Level::Memory).expect("few tables");
+    world.engine.prepare(&mut world.shard);
+    world.run("SELECT 1").expect("nothing is written");
+    world.run("RPUSH queue a").expect("no log is needed");
+    assert!(world.engine.may_serve(b"queue", &mut world.shard));
+    world.run("SELECT 0").expect("nothing is written");
+    world.run("RPUSH other a").expect("the log takes it");
+    assert!(world.engine.may_serve(b"other", &mut world.shard));
+    world.disk.set_faults(Faults { fails_from: Some(0), ..Faults::default() });
+    world.run("RPUSH other b").expect("the log takes it");
+    (0..1000).for_each(|_| {
+        world.shard.turn_log();
+    });
+    assert!(!world.engine.may_serve(b"other", &mut world.shard), "the log has failed");
+    assert!(world.engine.may_serve(b"queue", &mut world.shard));
+}

@@ -7,6 +7,7 @@
 use super::call::Refusal;
 use super::table::{Command, Effect};
 use super::{Engine, Transaction};
+use crate::decimal;
 use crate::durable::Level;
 use crate::resp::clients::Handle;
 use crate::resp::connection::Connection;
@@ -83,7 +84,9 @@ fn need_of(command: &Command, args: Args<'_>, tables: &[TableId], shard: &Shard)
     let moved = match beside(command) {
         Beside::Nothing => 0,
         Beside::Strings => {
-            objects().map(|name| store.record_bytes_at(name).min(STRING_BYTES_MAX) as usize).sum()
+            let there: usize =
+                objects().map(|name| store.record_bytes_at(name).min(STRING_BYTES_MAX) as usize).sum();
+            there + zeros_in_front(command, args)
         }
         Beside::Element => ELEMENT_BYTES_MAX,
         Beside::Objects => {
@@ -96,6 +99,12 @@ fn need_of(command: &Command, args: Args<'_>, tables: &[TableId], shard: &Shard)
     let record_bytes = written + moved;
     let grows = command.effect == Effect::Grows && beside(command) != Beside::Element;
     Ok(Need { record_bytes, new_bytes: if grows { record_bytes } else { 0 } })
+}
+
+/// The bytes that `SETRANGE` may put between the end of a string and what it writes.
+fn zeros_in_front(command: &Command, args: Args<'_>) -> usize {
+    let offset = || decimal::parse(args.get(2)?).and_then(|offset| usize::try_from(offset).ok());
+    if command.name == "setrange" { offset().map_or(0, |offset| offset.min(VALUE_BYTES_MAX)) } else { 0 }
 }
 
 impl Engine {
@@ -168,9 +177,13 @@ impl Engine {
         if !shard.has_log() {
             return true;
         }
-        let names = self.tables.iter().filter_map(|table| Name::new(*table, key).ok());
-        let objects: u64 = names.map(|name| shard.store().record_bytes_at(name)).sum();
-        shard.admit(ELEMENT_BYTES_MAX + objects as usize, 0).is_ok()
+        let durable = self.tables.iter().filter(|table| shard.level_of(**table) != Level::Memory);
+        let names = durable.filter_map(|table| Name::new(*table, key).ok());
+        let there: Vec<u64> =
+            names.map(|name| shard.store().record_bytes_at(name)).filter(|bytes| *bytes > 0).collect();
+        let objects: u64 = there.iter().sum();
+        // What is served from memory alone, or not at all, needs no log.
+        there.is_empty() || shard.admit(ELEMENT_BYTES_MAX + objects as usize, 0).is_ok()
     }
 
     /// What a command has read, or found as it is, must be flushed before it is told.

@@ -105,7 +105,7 @@ impl Waiting {
             return;
         }
         for key in command.keys_of(args) {
-            if self.by_key.contains_key(key) {
+            if self.by_key.contains_key(key) && !self.ready.iter().any(|ready| ready == key) {
                 self.ready.push_back(key.to_vec());
             }
         }
@@ -218,10 +218,11 @@ impl Engine {
     /// Runs the commands again that wait for keys which may have something now.
     pub fn serve_waiting(&mut self, shard: &mut Shard) {
         let current = self.current;
+        let mut stuck = VecDeque::new();
         while let Some(key) = self.waiting.ready.pop_front() {
             if !self.may_serve(&key, shard) {
-                self.waiting.ready.push_front(key);
-                break;
+                stuck.push_back(key);
+                continue;
             }
             let clients: Vec<_> = self.waiting.by_key.get(&key).into_iter().flatten().copied().collect();
             for client in clients {
@@ -231,6 +232,8 @@ impl Engine {
                 self.serve(client, Retry::Key(key.clone()), shard);
             }
         }
+        // Once the log takes more.
+        self.waiting.ready = stuck;
         self.current = current;
     }
 

@@ -159,3 +159,26 @@ fn what_has_expired_makes_room_for_writes() {
         assert!(written > 500, "round {round}: {written} objects");
     }
 }
+
+/// Those of durable tables wait for the log, which is not here, and survive their process: they make no room.
+#[test]
+fn what_is_in_memory_expires_and_makes_room_behind_what_is_durable() {
+    let (mut store, memory) = store(MEMORY_BYTES_MIN);
+    let durable = store.create_table("durable").expect("few tables");
+    store.track(durable);
+    store.set_clock(1_000);
+    let put = |store: &mut Store, table, key: &[u8], at| {
+        store.put_until(name_in(table, key), value(&[7; 60_000]), Condition::Always, Expiry::At(at))
+    };
+    put(&mut store, durable, b"first", 2_000).expect("room");
+    put(&mut store, memory, b"second", 3_000).expect("room");
+    store.set_clock(3_000);
+    assert_eq!(store.expires_durably(), Some(true));
+    assert_eq!(store.expire_in_memory(10), 1);
+    assert_eq!((store.table_objects(memory), store.table_objects(durable)), (0, 1));
+    store.set_eviction(Eviction::FirstToExpire, 1);
+    for number in 0..2_000_u64 {
+        put(&mut store, memory, &number.to_le_bytes(), 4_000 + number).expect("another one makes room");
+    }
+    assert_eq!(store.table_objects(durable), 1);
+}
