@@ -103,8 +103,8 @@ pub struct Durable {
     mirror: Option<Mirror>,
     /// It was asked to hand over: it says nothing new.
     is_leaving: bool,
-    /// Whether replicas had not confirmed in time when that was last looked at.
-    was_overdue: bool,
+    /// Whether replicas have not confirmed the group that is out in time.
+    is_overdue: bool,
     counters: LogCounters,
     /// The last version that was recorded, the last with the group that is out, the last that is flushed.
     /// Versions of other tables lie in between.
@@ -181,7 +181,7 @@ impl Durable {
             answers: Answers::default(),
             mirror,
             is_leaving: false,
-            was_overdue: false,
+            is_overdue: false,
             counters: LogCounters::of(of.0, &recovered),
             recorded_version: version,
             out_version: version,
@@ -389,10 +389,11 @@ impl Durable {
         self.is_leaving && !self.is_busy()
     }
 
-    /// What an answer is refused with that waits for a group which will not be flushed; `None` while it may
-    /// be.
+    /// What an answer is refused with that would wait for a group which will not be flushed, or not in time;
+    /// `None` while it may be.
     pub fn gone_wrong(&self) -> Option<Code> {
-        self.failure().map(|_| self.refusal_of_unflushed())
+        let failed = self.failure().map(|_| self.refusal_of_unflushed());
+        failed.or_else(|| self.is_overdue.then_some(Code::LevelNotReached))
     }
 
     /// Its write may have happened all the same: a new primary may have taken the group over.
@@ -434,18 +435,17 @@ impl Durable {
         self.answers.hold(group, to, answer);
     }
 
-    /// What waits is refused, though some of it may have happened, or happen yet.
-    /// While replicas do not confirm in time, whoever waits is refused. That is news once.
+    /// Refuses what waits once replicas have not confirmed in time. What comes while that lasts is refused at
+    /// once ([`Durable::gone_wrong`]), so this is news once.
     fn refuse_overdue(&mut self) {
         let is_overdue = self.mirror.as_ref().is_some_and(Mirror::is_overdue);
-        if is_overdue && !self.was_overdue {
+        if is_overdue && !self.is_overdue {
             self.refuse_all(Code::LevelNotReached);
-        } else if is_overdue {
-            self.answers.refuse_all(Code::LevelNotReached);
         }
-        self.was_overdue = is_overdue;
+        self.is_overdue = is_overdue;
     }
 
+    /// What waits is refused, though some of it may have happened, or happen yet.
     fn refuse_all(&mut self, code: Code) {
         self.answers.refuse_all(code);
         self.refusals = Refusals { count: self.refusals.count + 1, code: Some(code) };
@@ -530,6 +530,7 @@ impl Durable {
         match progress {
             Progress::Flushed(group) => {
                 self.flushed = group;
+                self.is_overdue = false;
                 self.flushed_at = Some(SystemTime::now());
                 self.flushed_version = self.out_version;
                 self.cleaner.flushed(&mut self.journal, group);

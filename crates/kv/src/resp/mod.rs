@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::store::Eviction;
 pub use cluster::{Cluster, ServerPlace};
 pub(crate) use command::Engine;
 pub use command::policy_named;
@@ -49,8 +48,6 @@ pub struct Options {
     pub clients_max: usize,
     /// How long a client may have more replies than fit and read none of them; then it is sent away.
     pub unread_for_max: Duration,
-    /// Which objects make room when the memory is full, or what objects may take.
-    pub eviction: Eviction,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,
     /// The policy that says what clients may do; without one they may do everything.
@@ -67,7 +64,6 @@ impl Default for Options {
             password: None,
             clients_max: 10_000,
             unread_for_max: UNREAD_FOR_MAX,
-            eviction: Eviction::Never,
             is_for_all: false,
             policy: None,
             memcached: Vec::new(),

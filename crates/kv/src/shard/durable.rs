@@ -326,7 +326,7 @@ impl Shard {
         match when {
             When::Now => reply.send(answer),
             When::Flushed(group) => match self.log().gone_wrong() {
-                // What waits would wait for ever.
+                // What waits would wait too long.
                 Some(code) => self.refuse(reply, code),
                 None => self.log().hold(group, reply.park(), Held::new(answer)),
             },

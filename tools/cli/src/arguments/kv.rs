@@ -169,14 +169,13 @@ pub struct KvServe {
     /// for them]
     #[arg(long, value_name = "SIZE")]
     pub maxmemory: Option<Size>,
-    /// Which objects make room when there is none: noeviction, allkeys-lru, allkeys-lfu, allkeys-random or
-    /// volatile-ttl
+    /// Which objects of tables in memory make room when there is none: noeviction, allkeys-lru, allkeys-lfu,
+    /// allkeys-random or volatile-ttl
     #[arg(
         long,
         default_value = "noeviction",
         value_name = "NAME",
-        value_parser = eviction,
-        conflicts_with_all = ["data", "registry"]
+        value_parser = eviction
     )]
     pub maxmemory_policy: Eviction,
     /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,

@@ -235,7 +235,7 @@ impl Engine {
         }
         connection.held.hold(group, start..end);
         if let Some(code) = shard.gone_wrong() {
-            // What waits would wait for ever.
+            // What waits would wait too long.
             connection.held.refuse(&mut connection.output, refusal(code, true).text());
         }
     }

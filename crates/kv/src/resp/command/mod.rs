@@ -130,7 +130,6 @@ impl Engine {
     ) -> Self {
         let tables =
             core::array::from_fn(|database| shard.create_table(&table_name(database)).unwrap_or(TableId(0)));
-        shard.store_mut().set_eviction(options.eviction, u64::from(std::process::id()));
         let port = listeners
             .iter()
             .filter(|listener| listener.is_tcp())

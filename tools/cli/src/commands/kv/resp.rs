@@ -52,8 +52,7 @@ pub fn start(
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
-/// stores of several shards for memcached clients, which cannot be told who has a key, and durable tables for
-/// those, whose writes are answered at once.
+/// and stores of several shards for memcached clients, which cannot be told who has a key.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
     if !serve.memcached.is_empty() && serve.shards > 1 {
         return Err(Failure::Usage(format!(
@@ -69,12 +68,6 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
             }
         }
     }
-    if !serve.memcached.is_empty() && serve.data.is_some() {
-        return Err(Failure::Usage(
-            "--memcached answers writes before they are on the disk, which --data promises; leave one of them out"
-                .to_owned(),
-        ));
-    }
     Ok(())
 }
 
@@ -83,8 +76,7 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
     let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
-    let eviction = serve.maxmemory_policy;
-    Ok(Options { password, clients_max, is_for_all, policy, memcached, eviction, ..Options::default() })
+    Ok(Options { password, clients_max, is_for_all, policy, memcached, ..Options::default() })
 }
 
 /// The first line of a file, which must not be empty.
