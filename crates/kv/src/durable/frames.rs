@@ -98,6 +98,16 @@ impl Frames {
         self.free.len() < wanted.max(READY_WANTED) && self.can_grow()
     }
 
+    /// Whether the device had no room when more was to be made ready last.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The device may have room again: that is found out by making more ready.
+    pub fn may_grow_again(&mut self) {
+        self.is_full = false;
+    }
+
     /// The disk is this long now.
     pub fn grown(&mut self, disk_bytes: u64) {
         while frame_at(self.ready as u32 + 1) <= disk_bytes {

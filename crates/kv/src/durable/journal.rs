@@ -5,6 +5,7 @@
 //! begins what comes next. A new segment is opened in two steps, its digest and then a superblock that names
 //! it, so that at every moment one head is whole.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -29,6 +30,10 @@ const SPLIT_BYTES: usize = 2 << 20;
 const GROWTH_BYTES: u64 = 512 << 10;
 
 /// Why a record cannot be appended now.
+/// A device that had no room is asked again once in this time, if something needs it: others may have deleted
+/// their files, and an attempt writes to what is left.
+pub const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
     /// Too much waits to be flushed.
@@ -126,6 +131,8 @@ pub struct Journal {
     /// Free frames that something waited for.
     wanted: usize,
     /// The group that is flushed, or waits for a segment.
+    /// When a device without room was asked again last.
+    looked_at: Option<Instant>,
     out: Option<Group>,
     /// Memory for the next group.
     spare: Blocks,
@@ -176,6 +183,7 @@ impl Journal {
             full: VecDeque::new(),
             wanted: 0,
             out: None,
+            looked_at: None,
             spare: Blocks::new(),
             number: 1,
             out_number: 0,
@@ -229,6 +237,19 @@ impl Journal {
     }
 
     /// Frames that groups may take that are out or full.
+    /// A write was refused because there is no room: looks whether the device has some again, unless that was
+    /// tried a moment ago. Later writes then find it.
+    pub fn look_for_room(&mut self, now: Instant) {
+        let is_idle = matches!(self.stage, Stage::Idle) && self.out.is_none();
+        let is_due = self.looked_at.is_none_or(|at| now >= at + LOOK_FOR_ROOM_EVERY);
+        if self.frames.is_full() && is_idle && is_due {
+            self.looked_at = Some(now);
+            self.frames.may_grow_again();
+            self.wanted = self.wanted.max(SURVIVORS_RESERVE + 1);
+            self.begin_next();
+        }
+    }
+
     fn frames_owed(&self) -> usize {
         usize::from(self.out.is_some()) + self.full.len()
     }

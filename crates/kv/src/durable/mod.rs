@@ -358,7 +358,7 @@ impl Durable {
         }
         self.journal.admits(record_bytes).map_err(|not_admitted| match not_admitted {
             NotAdmitted::Busy => Code::Busy,
-            NotAdmitted::Full => Code::LogFull,
+            NotAdmitted::Full => self.full(),
             NotAdmitted::Failed => Code::DiskFailed,
         })?;
         // Half of the log may live: the cleaner then frees more than it appends.
@@ -366,7 +366,14 @@ impl Durable {
         // makes it less.
         let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
         let is_full = new_bytes > 0 && self.live_bytes + new_bytes as u64 > most;
-        if is_full { Err(Code::LogFull) } else { Ok(()) }
+        if is_full { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// There is no room for a write. The device may have some for the next one.
+    #[cold]
+    fn full(&mut self) -> Code {
+        self.journal.look_for_room(Instant::now());
+        Code::LogFull
     }
 
     /// Whether this process may say what durable tables have: always, unless the log is mirrored and another

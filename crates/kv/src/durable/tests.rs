@@ -10,6 +10,7 @@ use super::format::{
     Ending, FORMAT_VERSION, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock,
 };
 use super::*;
+use super::journal::LOOK_FOR_ROOM_EVERY;
 use crate::shard::Results;
 use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
 
@@ -262,6 +263,62 @@ fn fill_and_empty(frames: u64) {
 }
 
 #[test]
+/// Fills a log of which the disk has no more than four frames.
+fn full(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
+    let (mut durable, mut store, table) = with_table_up_to(disk, LOG_BYTES_MIN);
+    let long = vec![7; 500_000];
+    for key in 0..u8::MAX {
+        let value = Value::new(&long).expect("within the limit");
+        match durable.put(&mut store, name(table, &[key]), value, Condition::Always) {
+            Ok(_) | Err(Code::Busy) => settle(&mut durable, &mut store),
+            Err(code) => {
+                assert_eq!(code, Code::LogFull);
+                return (durable, store, table);
+            }
+        }
+    }
+    panic!("four frames hold no 100 MB");
+}
+
+/// Turns until the disk has nothing to do.
+fn rest(durable: &mut Durable, store: &mut Store) {
+    while durable.journal.is_working() {
+        durable.turn(store, &Results::default());
+    }
+}
+
+#[test]
+fn a_disk_that_was_full_is_asked_for_room_again_and_not_with_every_write() {
+    let faults = Faults { bytes_max: Some(FRAMES_AT + 4 * format::FRAME_BYTES as u64), ..Faults::default() };
+    let disk = SimulatedDisk::new(1, faults);
+    let (mut durable, mut store, table) = full(&disk);
+    rest(&mut durable, &mut store);
+    disk.set_faults(faults);
+    let begun = Instant::now() + LOOK_FOR_ROOM_EVERY;
+    let mut look_at = |durable: &mut Durable, at: Instant| {
+        durable.journal.look_for_room(at);
+        rest(durable, &mut store);
+        disk.jobs()
+    };
+    assert_eq!(look_at(&mut durable, begun), 1, "it is due");
+    for part in 1..10 {
+        assert_eq!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY * part / 10), 1, "it was just now");
+    }
+    assert_eq!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY), 2);
+    let most = durable.status().frames.1;
+    // Somebody has made room.
+    disk.set_faults(Faults::default());
+    assert!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY * 2) > 0);
+    assert!(durable.status().frames.1 > most, "the log grows again");
+    let long = vec![7; 500_000];
+    let written = (0..1000).find_map(|_| {
+        settle(&mut durable, &mut store);
+        let value = Value::new(&long).expect("within the limit");
+        durable.put(&mut store, name(table, b"new"), value, Condition::Always).ok()
+    });
+    assert!(written.is_some(), "there is room: {:?}", durable.status());
+}
+
 fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let (mut durable, mut store, table) = with_table(&disk);
