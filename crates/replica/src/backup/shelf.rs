@@ -37,6 +37,12 @@ pub enum ShelfError {
         /// What the system says.
         reason: io::Error,
     },
+    /// Give it a directory.
+    #[error("{path} is a file, and replicas need a directory: give one", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+    },
     /// End the other process, or give this one a folder of its own.
     #[error(transparent)]
     Disk(#[from] OpenError),
@@ -83,6 +89,9 @@ impl FolderShelf {
     /// A shelf with a folder, which is created if need be; without one every replica is in memory.
     pub fn new(folder: Option<&Path>) -> Result<Self, ShelfError> {
         if let Some(folder) = folder {
+            if folder.exists() && !folder.is_dir() {
+                return Err(ShelfError::File { path: folder.to_owned() });
+            }
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|reason| ShelfError::System { path: folder.to_owned(), reason })?;
         }

@@ -1,12 +1,13 @@
 //! The data directory of a shard, and its tables.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use farcall_disk::FileDisk;
 use farcall_kv::Shard;
-use farcall_kv::durable::{LOG_BYTES_MIN, Level, Recovered};
+use farcall_kv::durable::{LOG_BYTES_MIN, Level, LogError, Recovered};
 use farcall_kv::replicated::{images_in, log_without_replicas};
 use farcall_lab::units::Size;
 use serde_json::json;
@@ -50,6 +51,17 @@ pub fn tables(serve: &KvServe) -> impl Iterator<Item = &TableArgument> {
     serve.tables.iter().flat_map(|list| &list.0)
 }
 
+/// Refuses tables that are named twice: which level was meant nobody knows.
+pub fn check_tables(serve: &KvServe) -> Result<(), Failure> {
+    let mut named = BTreeSet::new();
+    match tables(serve).find(|table| !named.insert(&table.name)) {
+        Some(TableArgument { name, .. }) => {
+            Err(Failure::Usage(format!("--tables names `{name}` twice: name each table once")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Creates the tables that are not there yet.
 pub fn create_tables(serve: &KvServe, shard: &mut Shard) -> Result<(), Failure> {
     for table in tables(serve) {
@@ -59,7 +71,8 @@ pub fn create_tables(serve: &KvServe, shard: &mut Shard) -> Result<(), Failure> 
         if level.and(table.level) != level {
             let (name, wanted) = (&table.name, table.level);
             return Err(Failure::Usage(format!(
-                "table `{name}` is to be {wanted}, and is {level} already: name it once"
+                "table `{name}` is to be {wanted}, and is {level} in the log, which it stays: give it that level, \
+                 or another name"
             )));
         }
     }
@@ -94,14 +107,32 @@ fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, 
     let path = log_without_replicas(folder, shard_number);
     let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
     let is_direct = disk.is_direct();
-    let recovered = shard
-        .open_log(Box::new(disk), bytes_max)
-        .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    let recovered = shard.open_log(Box::new(disk), bytes_max);
+    let recovered = recovered.map_err(|error| not_opened(&path, &error))?;
     Ok(Found { path, recovered, is_direct })
+}
+
+/// The sentence for a log that has no replicas and is not opened.
+fn not_opened(path: &Path, error: &LogError) -> Failure {
+    let shown = path.display();
+    let advice = match error {
+        LogError::Damaged { .. } | LogError::NotALog => {
+            "; put back a copy of the file, or move it away and bring the last file of `farcall kv backup --export` \
+             into the store that begins then, by `farcall kv restore`"
+        }
+        _ => "",
+    };
+    Failure::Run(format!("{shown}: {error}{advice}"))
 }
 
 /// Makes the directory of a log.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    if folder.exists() && !folder.is_dir() {
+        let shown = folder.display();
+        return Err(Failure::Usage(format!(
+            "--data: {shown} is a file, and a log needs a directory: give one"
+        )));
+    }
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))
 }

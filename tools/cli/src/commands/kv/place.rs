@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
 
-use farcall::bootstrap::{Bootstrap, BootstrapError, HostPort, JoinError, Refusal, random_incarnation};
+use farcall::bootstrap::{
+    Bootstrap, BootstrapError, HostPort, JoinError, KEY_FILE_VARIABLE, Refusal, random_incarnation,
+};
 use farcall::{Node, TransportKind};
 use farcall_kv::replicated::OpenRegistry;
 use farcall_replica::{ClaimError, Record, Registry};
@@ -67,8 +69,19 @@ pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {
                 }
                 attempt *= 2;
             }
-            joined => return joined.map_err(Failure::run),
+            joined => return joined.map_err(|error| not_joined(&place.at, error)),
         }
+    }
+}
+
+/// The sentence for a store that a process may not join.
+fn not_joined(at: &HostPort, error: BootstrapError) -> Failure {
+    match error {
+        BootstrapError::Join(JoinError::Refused(Refusal::Key)) => Failure::Run(format!(
+            "the store at {at} has a cluster key, and this process has none or another one: set {KEY_FILE_VARIABLE} \
+             to a copy of its file"
+        )),
+        error => Failure::run(error),
     }
 }
 
@@ -77,12 +90,13 @@ pub fn join_as_shard(place: &KvPlace, shard: u32) -> Result<Bootstrap, Failure> 
     let at = &place.at;
     Bootstrap::join(at, shard, RANKS, place.look_within()).map_err(|error| match error {
         BootstrapError::Join(JoinError::Unreachable { within, reason, .. }) => unreachable(format!(
-            "no shard 0 at {at} within {within:?}: {reason}; start it first, with `farcall kv serve --shards N`"
+            "no shard 0 answers at {at} within {within:?}: {reason}; if none runs there, start it first, with \
+             `farcall kv serve --shards N`"
         )),
         BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { process, host, .. })) => Failure::Run(
             format!("shard {shard} of the store at {at} runs already, as process {process} on {host}"),
         ),
-        error => Failure::run(error),
+        error => not_joined(at, error),
     })
 }
 

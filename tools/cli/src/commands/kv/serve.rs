@@ -71,6 +71,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         access::check(&place.at, serve.allow, transport, &settings)?;
     }
     resp::check(serve)?;
+    data::check_tables(serve)?;
     // Before anything that may take long.
     let health = serve.health.as_deref().map(Health::listen).transpose()?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
