@@ -31,6 +31,10 @@ pub enum Outcome {
     ConditionFailed,
     /// No store answers; what it was asked for may have happened.
     Unreachable,
+    /// Copies were damaged, and are whole again.
+    Repaired,
+    /// Copies are damaged.
+    Damaged,
 }
 
 impl Outcome {
@@ -40,6 +44,8 @@ impl Outcome {
             Self::NotFound => 3,
             Self::ConditionFailed => 4,
             Self::Unreachable => 5,
+            Self::Repaired => 6,
+            Self::Damaged => 7,
         }
     }
 }

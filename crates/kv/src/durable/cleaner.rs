@@ -91,6 +91,13 @@ impl LogCleaner {
         }
     }
 
+    /// A segment that did not verify may have been written again.
+    pub fn look_again(&mut self) {
+        if matches!(self.stage, Stage::Damaged) {
+            self.stage = Stage::Idle;
+        }
+    }
+
     /// A part of a segment was read.
     pub fn read(&mut self, blocks: Blocks) {
         if let Stage::Reading { data, asked, .. } = &mut self.stage {

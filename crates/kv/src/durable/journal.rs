@@ -12,6 +12,7 @@ use std::time::Instant;
 use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{BLOCK_BYTES, Blocks, Disk, DiskError, Job};
 
+use super::certificate::Part;
 use super::format::{
     Ending, FRAME_BYTES, GROUP_HEADER_BYTES, GroupHeader, Record, SUPERBLOCKS_AT, Superblock, frame_at,
 };
@@ -29,11 +30,11 @@ const SPLIT_BYTES: usize = 2 << 20;
 /// Bytes by which the disk grows at a time: what a write may have to wait for.
 const GROWTH_BYTES: u64 = 512 << 10;
 
-/// Why a record cannot be appended now.
 /// A device that had no room is asked again once in this time, if something needs it: others may have deleted
 /// their files, and an attempt writes to what is left.
 pub const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_secs(1);
 
+/// Why a record cannot be appended now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
     /// Too much waits to be flushed.
@@ -130,9 +131,9 @@ pub struct Journal {
     full: VecDeque<Group>,
     /// Free frames that something waited for.
     wanted: usize,
-    /// The group that is flushed, or waits for a segment.
     /// When a device without room was asked again last.
     looked_at: Option<Instant>,
+    /// The group that is flushed, or waits for a segment.
     out: Option<Group>,
     /// Memory for the next group.
     spare: Blocks,
@@ -182,8 +183,8 @@ impl Journal {
             gathering: Group::new(Blocks::new()),
             full: VecDeque::new(),
             wanted: 0,
-            out: None,
             looked_at: None,
+            out: None,
             spare: Blocks::new(),
             number: 1,
             out_number: 0,
@@ -236,7 +237,6 @@ impl Journal {
         Err(NotAdmitted::Busy)
     }
 
-    /// Frames that groups may take that are out or full.
     /// A write was refused because there is no room: looks whether the device has some again, unless that was
     /// tried a moment ago. Later writes then find it.
     pub fn look_for_room(&mut self, now: Instant) {
@@ -250,6 +250,7 @@ impl Journal {
         }
     }
 
+    /// Frames that groups may take that are out or full.
     fn frames_owed(&self) -> usize {
         usize::from(self.out.is_some()) + self.full.len()
     }
@@ -314,6 +315,15 @@ impl Journal {
     /// Why nothing is appended any more.
     pub fn failure(&self) -> Option<DiskError> {
         if let Stage::Failed(error) = self.stage { Some(error) } else { None }
+    }
+
+    /// What the log holds around a place, as the disk has it; `None` while a job is out.
+    pub fn part_around(&self, place: u64) -> Option<Part> {
+        if !matches!(self.stage, Stage::Idle) || self.out.is_some() {
+            return None;
+        }
+        let segments = self.frames.live().chain([self.head]);
+        Some(Part::around(place, &self.superblock, segments))
     }
 
     /// Frames, for those that clean them.

@@ -6,6 +6,7 @@
 //! with the flush as well: nobody ever saw what is not there after a crash.
 
 mod answers;
+mod certificate;
 mod cleaner;
 mod counters;
 mod format;
@@ -479,6 +480,7 @@ impl Durable {
         self.journal.failure().is_none()
             && (self.is_busy()
                 || self.journal.is_working()
+                || self.mirror.as_ref().is_some_and(|mirror| mirror.suspect().is_some())
                 || self.cleaner.has_work(&self.journal, self.live_bytes + results.bytes()))
     }
 
@@ -508,6 +510,7 @@ impl Durable {
         if let Some(progress) = progress {
             self.progressed(progress);
         }
+        self.certify();
         if self.journal.is_flushing() {
             self.turns = 0;
             self.refuse_overdue();
@@ -523,6 +526,17 @@ impl Durable {
         }
         self.seen_bytes = self.journal.gathered_bytes();
         progressed
+    }
+
+    /// Says what the log holds where copies of it differ, while the disk has no job of it.
+    fn certify(&mut self) {
+        if let Some(mirror) = &self.mirror
+            && let Some(place) = mirror.suspect()
+            && let Some(part) = self.journal.part_around(place)
+        {
+            self.cleaner.look_again();
+            mirror.examine(part.at, part.bytes, Box::new(part));
+        }
     }
 
     /// Flushes what was gathered, unless a group is out.

@@ -6,11 +6,12 @@ use farcall_base::{Random, SipKey};
 use farcall_disk::testing::{Faults, SimulatedDisk};
 use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
 
+use super::certificate::Part;
 use super::format::{
     Ending, FORMAT_VERSION, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock,
 };
-use super::*;
 use super::journal::LOOK_FOR_ROOM_EVERY;
+use super::*;
 use crate::shard::Results;
 use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
 
@@ -262,7 +263,6 @@ fn fill_and_empty(frames: u64) {
     assert!(written.is_some(), "there is room again: {:?}", durable.status());
 }
 
-#[test]
 /// Fills a log of which the disk has no more than four frames.
 fn full(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
     let (mut durable, mut store, table) = with_table_up_to(disk, LOG_BYTES_MIN);
@@ -319,6 +319,7 @@ fn a_disk_that_was_full_is_asked_for_room_again_and_not_with_every_write() {
     assert!(written.is_some(), "there is room: {:?}", durable.status());
 }
 
+#[test]
 fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let (mut durable, mut store, table) = with_table(&disk);
@@ -336,6 +337,76 @@ fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
     let dropped = durable.drop_table(&mut store, "orders", table).map(drop);
     assert_eq!(dropped, Err(Code::DiskFailed));
     assert!(store.get(name(table, b"k")).expect("its table is there").is_some(), "it can still be read");
+}
+
+/// A log of several groups in its head, and what its disk has.
+fn log_of_groups() -> (SimulatedDisk, Durable) {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    for number in 0..8_u8 {
+        let bytes = [number; 3000];
+        let value = Value::new(&bytes).expect("within the limit");
+        durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
+        settle(&mut durable, &mut store);
+    }
+    (disk, durable)
+}
+
+/// Whether exactly this is composed of the copies.
+fn composes(part: &Part, copies: &[&[u8]], right: &[u8]) -> bool {
+    farcall_replica::Certificate::compose(part, copies).is_some_and(|composed| composed == right)
+}
+
+fn with_a_bit_flipped(whole: &[u8], at: usize) -> Vec<u8> {
+    let mut copy = whole.to_vec();
+    copy[at] ^= 1;
+    copy
+}
+
+#[test]
+fn what_the_log_holds_is_composed_of_damaged_copies_in_whichever_order() {
+    let (disk, durable) = log_of_groups();
+    let platter = disk.platter();
+    let frame = format::FRAME_BYTES;
+    // The superblocks, the head, and a frame with nothing.
+    let parts = [
+        (0, [8, 65_536 + 8, 5000]),
+        (FRAMES_AT, [8, 4096 + 100, 8 * 4096]),
+        (FRAMES_AT + frame as u64, [8, 9, 10]),
+    ];
+    for (place, flips) in parts {
+        let part = durable.journal.part_around(place + 70_000).expect("nothing is in flight");
+        assert_eq!(part.at, place);
+        let whole = &platter[part.at as usize..(part.at + part.bytes) as usize];
+        assert!(composes(&part, &[whole], whole), "part at {place}");
+        for at in flips {
+            let damaged = with_a_bit_flipped(whole, at);
+            // Where nothing is needed, what is here is right.
+            let right = if place > FRAMES_AT { &damaged } else { whole };
+            assert!(composes(&part, &[&damaged, whole], right), "part at {place}, byte {at}");
+            assert!(composes(&part, &[whole, &damaged], whole), "part at {place}, byte {at}");
+        }
+    }
+}
+
+#[test]
+fn groups_that_are_damaged_in_different_copies_are_put_together_and_the_same_one_is_lost() {
+    let (disk, durable) = log_of_groups();
+    let platter = disk.platter();
+    let part = durable.journal.part_around(FRAMES_AT).expect("nothing is in flight");
+    let whole = &platter[FRAMES_AT as usize..][..format::FRAME_BYTES];
+    let damaged = |at: usize| with_a_bit_flipped(whole, at);
+    let (first, second, same) = (damaged(4096 + 100), damaged(4 * 4096), damaged(4096 + 200));
+    assert!(composes(&part, &[&first, &second], whole), "other groups are damaged in each");
+    let is_lost = |copies: &[&[u8]]| farcall_replica::Certificate::compose(&part, copies).is_none();
+    assert!(is_lost(&[&first, &same]), "the group is whole in neither");
+    assert!(is_lost(&[&first]) && is_lost(&[&vec![0; whole.len()]]) && is_lost(&[]));
+    // Behind the end of the log anything may lie; a frame of an earlier moment lacks the last groups.
+    let behind = damaged(format::FRAME_BYTES - 1);
+    assert!(composes(&part, &[&behind, &first], &behind));
+    let mut earlier = whole.to_vec();
+    earlier[6 * 4096..].fill(0);
+    assert!(is_lost(&[&earlier]) && composes(&part, &[&earlier, &behind], whole));
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub enum Waits {
     Replica(String),
     /// The registry, which does not answer.
     Registry(String),
+    /// A replica, which is read instead of the log here: that is damaged.
+    Instead(String),
 }
 
 /// Why a process cannot become the primary.
@@ -179,18 +181,27 @@ impl Primary {
                     let registry = registry.map_err(|reason| PrimaryError::Thread { reason })?;
                     return Ok(Self { mirror, registry, life, recovered, read_from, times });
                 }
-                // Another replica may be whole.
-                Err(error @ (LogError::Damaged { .. } | LogError::NotALog))
-                    if !record.replicas.is_empty() =>
-                {
-                    if let Some(place) = read_from.take() {
-                        recovery.is_damaged(&place, &error.to_string());
+                // Another copy may be whole.
+                Err(error) if is_of_copy(&error, &read_from) && !record.replicas.is_empty() => {
+                    match read_from.take() {
+                        Some(place) => recovery.is_damaged(&place, &error.to_string()),
+                        None => tell(Waits::Instead(error.to_string())),
                     }
                     shard.clear();
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// Whether an error is of one copy of the log, and another one may do. A disk that fails is where what was
+/// read from a replica would go as well, but one that had the log already may have failed at that place only.
+fn is_of_copy(error: &LogError, read_from: &Option<Place>) -> bool {
+    match error {
+        LogError::Damaged { .. } | LogError::NotALog => true,
+        LogError::Disk(DiskError::Failed { .. }) => read_from.is_none(),
+        _ => false,
     }
 }
 
@@ -205,7 +216,7 @@ impl Told {
     fn once(&mut self, waits: Waits, tell: &mut impl FnMut(Waits)) {
         let is_told = match waits {
             Waits::Lease(_) => &mut self.lease,
-            Waits::Registry(_) | Waits::Replica(_) => &mut self.registry,
+            Waits::Registry(_) | Waits::Replica(_) | Waits::Instead(_) => &mut self.registry,
         };
         if !core::mem::replace(is_told, true) {
             tell(waits);

@@ -10,7 +10,7 @@ use crate::durable::{Durable, Held, Level, LogError, LogOutcome, LogStatus, Reco
 use crate::store::CreateTableError;
 use crate::wire::{
     Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, Replication,
-    WriteResponse, encode_scrubbed,
+    WriteResponse, decode_scrub, encode_scrubbed,
 };
 use crate::{Name, TableId};
 
@@ -207,13 +207,19 @@ impl Shard {
         }
     }
 
-    /// Tells what a comparison of replicas found, once; begins one, or goes on with it, until then.
-    pub(super) fn scrub(&self, reply: impl Answer) {
-        let Some(mirror) = self.mirror() else { return self.refuse(reply, Code::Malformed) };
+    /// Tells what a comparison of replicas found, once; begins one, or goes on with it, until then. While the
+    /// log is at a stand there is none.
+    pub(super) fn scrub(&self, message: &[u8], reply: impl Answer) {
+        let (Some(mirror), Ok(repairs)) = (self.mirror(), decode_scrub(message)) else {
+            return self.refuse(reply, Code::Malformed);
+        };
+        if let Some(code) = self.gone_wrong() {
+            return self.refuse(reply, code);
+        }
         let mut answer = Vec::new();
         match mirror.scrubbed() {
             Some(outcome) => encode_scrubbed(&outcome, &mut answer),
-            None => mirror.scrub(),
+            None => mirror.scrub(repairs),
         }
         reply.send(&answer);
     }

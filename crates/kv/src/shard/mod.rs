@@ -186,7 +186,7 @@ impl Shard {
             ONCE => self.answer_once(message, reply),
             ADD_CLIENT => self.add_client(reply),
             REPLICATION => self.tell_replication(reply),
-            SCRUB => self.scrub(reply),
+            SCRUB => self.scrub(message, reply),
             HAND_OVER => self.hand_over(reply),
             _ => self.refuse(reply, Code::Malformed),
         }

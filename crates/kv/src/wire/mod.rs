@@ -16,7 +16,7 @@ pub use code::{Code, NotReplicated};
 pub(crate) use fields::Fields;
 pub use fields::Malformed;
 pub use hash_slot::{HASH_SLOTS, hash_slot};
-pub use replication::{Replication, decode_scrubbed, encode_scrubbed};
+pub use replication::{Replication, decode_scrub, decode_scrubbed, encode_scrubbed};
 pub use request::{
     DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, OnceRequest, PutRequest,
     ScanRequest,
@@ -52,14 +52,14 @@ pub const STATISTICS: Service = Service(280);
 pub const DROP_TABLE: Service = Service(281);
 /// Tells who has replicas of a shard's log.
 pub const REPLICATION: Service = Service(282);
-/// Begins to compare all replicas of a shard's log, or tells what a comparison found.
-pub const SCRUB: Service = Service(283);
 /// Gives a client an identity, for writes that happen once.
 pub const ADD_CLIENT: Service = Service(284);
 /// Does a write once, however often it is asked for.
 pub const ONCE: Service = Service(285);
 /// Asks the primary of a shard to end, so that a process that waits for it takes over.
 pub const HAND_OVER: Service = Service(286);
+/// Begins to compare all replicas of a shard's log, or tells what a comparison found and has repaired.
+pub const SCRUB: Service = Service(287);
 /// What a primary asks a backup for; its messages are those of `farcall_replica`.
 pub const BACKUP: Service = Service(288);
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_replica::{MirrorStatus, ReplicaStage, ReplicaStatus, ScrubOutcome};
+use farcall_replica::{Damage, Fate, MirrorStatus, ReplicaStage, ReplicaStatus, ScrubOutcome};
 
 use super::fields::{Fields, Malformed};
 use crate::durable::Level;
@@ -110,29 +110,51 @@ fn text(fields: &mut Fields<'_>) -> Result<String, Malformed> {
     core::str::from_utf8(fields.bytes(bytes)?).map(str::to_owned).map_err(|_| Malformed)
 }
 
-/// Appends what a comparison of all replicas found; one in progress is an empty message.
-pub fn encode_scrubbed(outcome: &ScrubOutcome, to: &mut Vec<u8>) {
-    to.extend_from_slice(&outcome.bytes.to_le_bytes());
-    to.extend_from_slice(&(outcome.replicas as u64).to_le_bytes());
-    for (backup, at) in &outcome.differing {
-        to.extend_from_slice(&at.to_le_bytes());
-        put_text(backup, to);
+/// Whether a request to compare all replicas asks for what is damaged to be written again.
+pub fn decode_scrub(message: &[u8]) -> Result<bool, Malformed> {
+    match message {
+        [] | [0] => Ok(false),
+        [1] => Ok(true),
+        _ => Err(Malformed),
     }
 }
 
-/// Reads what a comparison found; `None` while it is in progress.
-pub fn decode_scrubbed(message: &[u8]) -> Result<Option<ScrubOutcome>, Malformed> {
+const FATES: [Fate; 4] = [Fate::Reparable, Fate::Repaired, Fate::Lost, Fate::NotWritten];
+
+/// The most damaged parts that an answer names.
+const NAMED_MAX: usize = 1000;
+
+/// Appends what a comparison of all replicas found; one in progress is an empty message.
+pub fn encode_scrubbed(outcome: &ScrubOutcome, to: &mut Vec<u8>) {
+    let numbers = [outcome.bytes, outcome.replicas as u64, outcome.damage.len() as u64];
+    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+    for Damage { at, bytes, fate, is_here, backups } in outcome.damage.iter().take(NAMED_MAX) {
+        to.extend_from_slice(&at.to_le_bytes());
+        to.extend_from_slice(&bytes.to_le_bytes());
+        let fate = FATES.iter().position(|other| other == fate).unwrap_or_default();
+        to.extend_from_slice(&[fate as u8, u8::from(*is_here), backups.len() as u8]);
+        backups.iter().for_each(|backup| put_text(backup, to));
+    }
+}
+
+/// Reads what a comparison found; `None` while it is in progress. Of parts that are not named only the number
+/// is known.
+pub fn decode_scrubbed(message: &[u8]) -> Result<Option<(ScrubOutcome, u64)>, Malformed> {
     if message.is_empty() {
         return Ok(None);
     }
     let mut fields = Fields(message);
-    let (bytes, replicas) = (fields.u64()?, fields.u64()? as usize);
-    let mut differing = Vec::new();
+    let (bytes, replicas, parts) = (fields.u64()?, fields.u64()? as usize, fields.u64()?);
+    let mut damage = Vec::new();
     while !fields.is_empty() {
-        let at = fields.u64()?;
-        differing.push((text(&mut fields)?, at));
+        let (at, bytes) = (fields.u64()?, fields.u64()?);
+        let fate = *FATES.get(usize::from(fields.u8()?)).ok_or(Malformed)?;
+        let (is_here, count) = (fields.u8()? != 0, fields.u8()?);
+        let backups = (0..count).map(|_| text(&mut fields)).collect::<Result<_, _>>()?;
+        damage.push(Damage { at, bytes, fate, is_here, backups });
     }
-    Ok(Some(ScrubOutcome { bytes, replicas, differing }))
+    let unnamed = parts.checked_sub(damage.len() as u64).ok_or(Malformed)?;
+    Ok(Some((ScrubOutcome { bytes, replicas, damage }, unnamed)))
 }
 
 #[cfg(test)]
@@ -163,15 +185,23 @@ mod tests {
         assert_eq!(Replication::decode(&message), Ok(status.clone()));
         let named = message.len() - status.trouble.len();
         assert!((0..named).all(|bytes| Replication::decode(&message[..bytes]).is_err()));
-        let outcome = ScrubOutcome { bytes: 5, replicas: 2, differing: vec![("a:1".to_owned(), 4096)] };
+        let backups = vec!["a:1".to_owned()];
+        let part = Damage { at: 4096, bytes: 7, fate: Fate::Repaired, is_here: true, backups };
+        let outcome = ScrubOutcome { bytes: 5, replicas: 2, damage: vec![part.clone(), part] };
         let mut message = Vec::new();
         encode_scrubbed(&outcome, &mut message);
-        assert_eq!(decode_scrubbed(&message), Ok(Some(outcome)));
+        assert_eq!(decode_scrubbed(&message), Ok(Some((outcome, 0))));
         assert_eq!(decode_scrubbed(&[]), Ok(None));
+        let part_bytes = (message.len() - 24) / 2;
+        let whole_parts = [24, 24 + part_bytes];
         assert!(
             (1..message.len())
-                .filter(|bytes| *bytes != 16)
+                .filter(|bytes| !whole_parts.contains(bytes))
                 .all(|bytes| decode_scrubbed(&message[..bytes]).is_err())
+        );
+        assert_eq!(
+            (decode_scrub(&[]), decode_scrub(&[1]), decode_scrub(&[2])),
+            (Ok(false), Ok(true), Err(Malformed))
         );
     }
 }

@@ -19,6 +19,10 @@ pub enum Purpose {
     Sum {
         at: u64,
     },
+    /// What lies behind this place, to be examined.
+    Read {
+        at: u64,
+    },
 }
 
 /// A message that waits for those before it: a replica is sent one at a time, and so in order.
@@ -107,6 +111,11 @@ impl Member {
     /// Queues a question for a sum.
     pub fn sum(&mut self, subject: Subject, at: u64, bytes: u32) {
         self.queue(subject, Purpose::Sum { at }, &Request::Sum { at, bytes });
+    }
+
+    /// Queues a read.
+    pub fn read(&mut self, subject: Subject, at: u64, bytes: u32) {
+        self.queue(subject, Purpose::Read { at }, &Request::Read { at, bytes });
     }
 
     /// Whether its backup has it, by the answer to a fence; before it was begun none is expected to.

@@ -14,6 +14,9 @@
 
 mod member;
 mod membership;
+#[cfg(test)]
+mod mending;
+mod repair;
 mod scrub;
 mod state;
 #[cfg(test)]
@@ -29,6 +32,7 @@ use crate::message::{LogId, Refusal};
 use crate::record::Record;
 
 pub use membership::{RegistryAnswer, RegistryJob};
+pub use repair::{Certificate, Damage, Fate};
 pub use scrub::ScrubOutcome;
 use state::State;
 
@@ -197,9 +201,22 @@ impl Mirror {
         self.lock().registry_answered(answer);
     }
 
-    /// Begins to compare all replicas with the image here, unless that is in progress.
-    pub fn scrub(&self) {
-        self.lock().begin_scrub();
+    /// Begins to compare all replicas with the image here, unless that is in progress; with `repairs`, what is
+    /// damaged is written again from what is not.
+    pub fn scrub(&self, repairs: bool) {
+        self.lock().begin_scrub(repairs);
+    }
+
+    /// Where copies differ, and the log is to say what it holds there, by [`Mirror::examine`].
+    #[inline]
+    pub fn suspect(&self) -> Option<u64> {
+        self.lock().suspect()
+    }
+
+    /// Examines a part of the image that begins at `at`, by what the log says that it holds there. No job of
+    /// the log is in flight; those that come wait until it is done.
+    pub fn examine(&self, at: u64, bytes: u64, certificate: Box<dyn Certificate>) {
+        self.lock().examine(at, bytes, certificate);
     }
 
     /// What a comparison found, once it is over.

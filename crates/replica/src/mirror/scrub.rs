@@ -1,8 +1,12 @@
 //! A comparison of all replicas with the image here, piece by piece.
 //!
 //! A piece is read while no write is in flight, and sums are queued behind the writes before it and before
-//! those after it: everybody sums up the same bytes, whatever is written meanwhile.
+//! those after it: everybody sums up the same bytes, whatever is written meanwhile. Which copy is right is not
+//! for a comparison to say: where one differs, the log is asked ([`super::repair`]).
 
+use std::collections::BTreeSet;
+
+use super::repair::Damage;
 use super::state::State;
 use crate::message::PIECE_BYTES_MAX;
 
@@ -13,28 +17,32 @@ pub struct ScrubOutcome {
     pub bytes: u64,
     /// Replicas that were compared with the image here.
     pub replicas: usize,
-    /// Where one differs: its backup, and the first byte of the piece.
-    pub differing: Vec<(String, u64)>,
+    /// Parts of the log of which not all copies are the same, or can be read.
+    pub damage: Vec<Damage>,
 }
 
 /// A comparison in progress.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scrub {
+    /// Whether what is damaged is written again from what is not.
+    pub repairs: bool,
     next: u64,
     /// The sum of the piece that was read last, and where it is.
     piece: Option<(u64, u32)>,
-    outcome: ScrubOutcome,
+    /// Pieces that differ, or cannot be read here.
+    pub suspects: BTreeSet<u64>,
+    pub damage: Vec<Damage>,
 }
 
-/// The most places that are named.
-const NAMED_MAX: usize = 100;
-
 impl State {
-    pub fn begin_scrub(&mut self) {
-        if self.scrub.is_none() {
-            self.scrub = Some(Scrub::default());
-            self.scrub_done = None;
+    /// Begins a comparison, unless one is in progress that does as much.
+    pub fn begin_scrub(&mut self, repairs: bool) {
+        if self.scrub.as_ref().is_some_and(|scrub| scrub.repairs || !repairs) || self.is_held() {
+            return;
         }
+        let (suspects, damage) = (BTreeSet::new(), Vec::new());
+        self.scrub = Some(Scrub { repairs, next: 0, piece: None, suspects, damage });
+        self.scrub_done = None;
     }
 
     pub fn scrubbed(&mut self) -> Option<ScrubOutcome> {
@@ -53,28 +61,40 @@ impl State {
         if left > 0 {
             return Some((scrub.next, left.min(PIECE_BYTES_MAX as u64) as usize));
         }
-        let scrub = self.scrub.take()?;
-        self.scrub_done = Some(ScrubOutcome { bytes: scrub.next, replicas, ..scrub.outcome });
+        if scrub.suspects.is_empty() {
+            let Scrub { next: bytes, damage, .. } = self.scrub.take()?;
+            self.scrub_done = Some(ScrubOutcome { bytes, replicas, damage });
+        }
         None
     }
 
-    /// A piece was read here.
-    pub(super) fn scrub_read(&mut self, at: u64, blocks: &[u8]) {
+    /// Where the log is to say what is right: a comparison has ended there with differences.
+    pub fn suspect(&self) -> Option<u64> {
+        let scrub = self.scrub.as_ref().filter(|scrub| scrub.next >= self.bytes() && !self.is_held())?;
+        scrub.suspects.first().copied()
+    }
+
+    /// A piece was read here, or cannot be.
+    pub(super) fn scrub_read(&mut self, at: u64, blocks: &[u8], is_read: bool) {
         let subject = self.subject();
         let Some(scrub) = &mut self.scrub else { return };
-        scrub.piece = Some((at, crc32c::crc32c(blocks)));
         scrub.next = at + blocks.len() as u64;
+        if !is_read {
+            scrub.suspects.insert(at);
+            return;
+        }
+        scrub.piece = Some((at, crc32c::crc32c(blocks)));
         for member in self.members.iter_mut().filter(|member| member.is_whole()) {
             member.sum(subject, at, blocks.len() as u32);
         }
     }
 
     /// A replica has summed it up.
-    pub(super) fn scrub_summed(&mut self, backup: &str, at: u64, sum: &[u8]) {
+    pub(super) fn scrub_summed(&mut self, at: u64, sum: &[u8]) {
         let Some(scrub) = &mut self.scrub else { return };
         let is_same = scrub.piece.is_some_and(|(place, crc)| place == at && sum == crc.to_le_bytes());
-        if !is_same && scrub.outcome.differing.len() < NAMED_MAX {
-            scrub.outcome.differing.push((backup.to_owned(), at));
+        if !is_same {
+            scrub.suspects.insert(at);
         }
     }
 }

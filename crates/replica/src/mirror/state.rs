@@ -9,6 +9,7 @@ use farcall_disk::{Blocks, Disk, DiskError, Done, Job};
 
 use super::member::{Member, Purpose};
 use super::membership::Agreement;
+use super::repair::Examination;
 use super::scrub::{Scrub, ScrubOutcome};
 use super::{ClockOf, MirrorOf, MirrorStatus, NoAnswer, Outgoing, ReplicaStage, ReplicaStatus};
 use crate::message::{PIECE_BYTES_MAX, Refusal, Subject};
@@ -29,7 +30,7 @@ pub enum Phase {
 
 /// What the disk here is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Idle,
     /// A job of the log; whether it is a write.
     Job {
@@ -44,6 +45,12 @@ enum Stage {
     Scrubbing {
         at: u64,
     },
+    /// A piece of a part that differs is read.
+    Examining {
+        offset: usize,
+    },
+    /// A piece is written again.
+    Mending,
 }
 
 pub struct State {
@@ -61,16 +68,17 @@ pub struct State {
     pub(super) backups: Vec<BackupEntry>,
     pub(super) avoided: BTreeMap<String, (Instant, String)>,
     local: Box<dyn Disk>,
-    stage: Stage,
+    pub(super) stage: Stage,
     /// The job of the log that is done here, and whether it is a write.
     done: Option<(Done, bool)>,
-    /// The job of the log that begins when a piece was read.
+    /// The job of the log that begins when a piece was read, or a part was examined.
     waiting: Option<Job>,
     /// Since when the log's write is done here and not everywhere; since when there are too few replicas.
     waits_since: Option<Instant>,
     pub(super) short_since: Option<Instant>,
     pub(super) scrub: Option<Scrub>,
     pub(super) scrub_done: Option<ScrubOutcome>,
+    pub(super) examined: Option<Examination>,
     writes: u64,
     written_bytes: u64,
     failures: u64,
@@ -98,6 +106,7 @@ impl State {
             waits_since: None,
             scrub: None,
             scrub_done: None,
+            examined: None,
             writes: 0,
             written_bytes: 0,
             failures: 0,
@@ -134,13 +143,25 @@ impl State {
         if !matches!(self.phase, Phase::Deposed(_)) {
             self.phase = Phase::Deposed(why);
             self.members.clear();
+            (self.scrub, self.examined) = (None, None);
+            self.resume();
+        }
+    }
+
+    /// Begins the job of the log that waits, if nothing keeps it from that.
+    pub(super) fn resume(&mut self) {
+        if self.stage == Stage::Idle
+            && !self.is_held()
+            && let Some(job) = self.waiting.take()
+        {
+            self.begin_now(job);
         }
     }
 
     /// Begins a job of the log, once the disk is free.
     pub fn begin(&mut self, job: Job) {
         match self.stage {
-            Stage::Idle => self.begin_now(job),
+            Stage::Idle if !self.is_held() => self.begin_now(job),
             _ => self.waiting = Some(job),
         }
     }
@@ -242,19 +263,26 @@ impl State {
                     member.stage = ReplicaStage::Copying(end);
                 }
             }
-            Stage::Scrubbing { at } if done.outcome.is_ok() => self.scrub_read(at, &done.blocks),
-            Stage::Scrubbing { .. } | Stage::Idle => {}
+            Stage::Scrubbing { at } => self.scrub_read(at, &done.blocks, done.outcome.is_ok()),
+            Stage::Examining { offset } => self.examined_here(offset, &done.blocks, done.outcome.is_ok()),
+            Stage::Mending => self.mended_here(done.outcome.is_ok()),
+            Stage::Idle => {}
         }
         self.stage = Stage::Idle;
-        if let Some(job) = self.waiting.take() {
-            self.begin_now(job);
-        }
+        self.resume();
     }
 
-    /// Reads the next piece for a replica that is copied, or for a comparison, if the disk is free.
+    /// Reads the next piece for an examination, a replica that is copied, or a comparison, if the disk is free.
     fn read_ahead(&mut self) -> bool {
         if self.stage != Stage::Idle || !matches!(self.phase, Phase::Serving) {
             return false;
+        }
+        if self.is_held() {
+            let Some((job, stage)) = self.examination_job() else { return self.go_on_examining() };
+            self.local.begin(job);
+            self.stage = stage;
+            self.poll_local();
+            return true;
         }
         let bytes = self.local.bytes();
         let next = |member: &Member| match member.stage {
@@ -308,9 +336,9 @@ impl State {
             (_, Err(why)) => self.failed(place, why),
             (Some(Purpose::Begin), Ok(_)) => member.stage = ReplicaStage::Copying(0),
             (Some(Purpose::Sum { at }), Ok(sum)) => {
-                let backup = member.place.backup.clone();
-                self.scrub_summed(&backup, at, sum);
+                self.scrub_summed(at, sum);
             }
+            (Some(Purpose::Read { at }), Ok(piece)) => self.examined_there(token, at, piece),
             // A backup that was started again answers, and has nothing.
             (Some(Purpose::Tidy), Ok(held)) if !member.is_held(held) => {
                 self.failed(place, NoAnswer::Refused(Refusal::NoSuchReplica));

@@ -233,34 +233,6 @@ fn a_primary_that_was_replaced_writes_nothing_and_reads_nothing() {
 }
 
 #[test]
-fn a_replica_that_differs_is_named() {
-    let mut cluster = Cluster::new(2);
-    let (mirror, _disk) = serving(&mut cluster, 1, 2);
-    let scrubbed = |cluster: &mut Cluster| {
-        mirror.scrub();
-        cluster.settle(&mirror);
-        mirror.scrubbed().expect("it is over")
-    };
-    let same = scrubbed(&mut cluster);
-    assert_eq!((same.bytes, same.replicas, same.differing.len()), (1 << 20, 2, 0));
-    // A bit of one flips, as its disk may do: here by a write that its primary has not sent.
-    let Record { log, epoch, replicas, .. } = mirror.status().record;
-    let place = replicas[1].clone();
-    let subject = crate::message::Subject { log, replica: place.replica, epoch };
-    let write = |sequence| crate::message::Request::Write {
-        sequence,
-        at: 524_288,
-        bytes: 4096,
-        flush: false,
-        data: b"x",
-    };
-    let done = (1..100).any(|sequence| cluster.ask(&place.backup, &write(sequence).encode(subject)).is_ok());
-    assert!(done, "the number of the next write");
-    let other = scrubbed(&mut cluster);
-    assert_eq!(other.differing, [(place.backup, 524_288)]);
-}
-
-#[test]
 fn no_two_replicas_lie_in_one_domain_or_with_the_primary() {
     let mut cluster = Cluster::new(0);
     for (at, domain) in [("a:1", "rack 1"), ("a:2", "rack 1"), ("b:1", "primary")] {

@@ -33,7 +33,9 @@ Exit status:
   2  the command line makes no sense
   3  there is no such object or table
   4  the condition does not hold: --if-absent, --if-version
-  5  no store answers; with put, delete, incr and drop it may have happened nevertheless";
+  5  no store answers; with put, delete, incr and drop it may have happened nevertheless
+  6  scrub --repair: copies were damaged, and all are whole again
+  7  scrub: copies are damaged";
 
 /// `farcall kv`.
 #[derive(Debug, Args)]
@@ -80,8 +82,8 @@ pub enum KvCommand {
     Stat(KvStat),
     /// Prints who the primary of each shard is, and where its replicas are
     Status(KvStatus),
-    /// Reads all replicas of each shard and compares them
-    Scrub(KvStat),
+    /// Reads all replicas of each shard and compares them; with --repair, writes what is damaged again
+    Scrub(KvScrub),
     /// Says whether an order explains what clients were told, by histories in files
     Check(KvCheck),
     /// Moves a shard to a process that waits for it, while clients wait; the one that has it ends
@@ -288,6 +290,17 @@ pub struct KvBackup {
 /// `farcall kv status`.
 #[derive(Debug, Args)]
 pub struct KvStatus {
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv scrub`.
+#[derive(Debug, Args)]
+pub struct KvScrub {
+    /// Writes what is damaged at one copy of a log again from copies that are not, and compares once more;
+    /// what is whole nowhere is left as it is
+    #[arg(long)]
+    pub repair: bool,
     #[command(flatten)]
     pub place: KvPlace,
 }

@@ -15,6 +15,7 @@ mod refused;
 mod replicas;
 mod resp;
 mod save;
+mod scrub;
 mod serve;
 mod show;
 mod watch;
@@ -62,7 +63,8 @@ impl KvCommand {
             Self::Create(create) => &mut create.place,
             Self::Scan(scan) => &mut scan.place,
             Self::Drop(drop) => &mut drop.place,
-            Self::Stat(stat) | Self::Scrub(stat) => &mut stat.place,
+            Self::Stat(stat) => &mut stat.place,
+            Self::Scrub(scrub) => &mut scrub.place,
             Self::Status(status) => &mut status.place,
             Self::Move(moved) => &mut moved.place,
         })
@@ -95,7 +97,7 @@ pub fn run(kv: &mut Kv) -> Result<(), Failure> {
         KvCommand::Drop(drop) => client::drop_table(drop),
         KvCommand::Stat(stat) => client::stat(stat),
         KvCommand::Status(status) => replicas::status(status),
-        KvCommand::Scrub(scrub) => replicas::scrub(scrub),
+        KvCommand::Scrub(arguments) => scrub::run(arguments),
         KvCommand::Check(arguments) => check::run(arguments),
         KvCommand::Move(moved) => moves::run(moved),
     }

@@ -81,6 +81,10 @@ pub fn begin<'a>(
         Waits::Lease(primary) => eprintln!("farcall: {primary} is the primary; waiting for its end"),
         Waits::Replica(why) => eprintln!("farcall: {why}; waiting for one of them"),
         Waits::Registry(why) => eprintln!("farcall: {why}; waiting for it"),
+        Waits::Instead(why) => eprintln!(
+            "farcall: the log here is of no use: {why}; reading a replica instead, which has every acknowledged \
+             write"
+        ),
     };
     let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
     data::create_tables(serve, shard)?;

@@ -1,7 +1,4 @@
-//! `farcall kv status` and `farcall kv scrub`: where the replicas of a store are, and whether they agree.
-
-use core::time::Duration;
-use std::thread;
+//! `farcall kv status`: where the replicas of a store are.
 
 use farcall_base::printable;
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
@@ -13,12 +10,9 @@ use serde_json::json;
 use super::SCHEMA;
 use super::refused::Failed;
 use super::way::Connection;
-use crate::arguments::kv::{KvStat, KvStatus};
+use crate::arguments::kv::KvStatus;
 use crate::failure::Failure;
 use crate::output::Report;
-
-/// The time between two questions whether a comparison is over.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Prints who the primary of each shard is, and where its replicas are.
 pub fn status(status: &KvStatus) -> Result<(), Failure> {
@@ -114,47 +108,4 @@ fn tell_records(place: &RegistryPlace, report: &mut Report) -> Result<(), Failur
         }
     }
     Ok(())
-}
-
-/// Compares all replicas of each shard, and fails if one differs.
-pub fn scrub(scrub: &KvStat) -> Result<(), Failure> {
-    let connection = Connection::open(&scrub.place)?;
-    let client = connection.client()?;
-    let mut report = Report::open(scrub.place.json.as_ref())?;
-    let mut differing = 0;
-    for shard in 0..client.shards() {
-        let replicated = client.replication(shard).wait();
-        if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
-            report.line(format_args!("shard {shard}: not replicated"))?;
-            continue;
-        }
-        let outcome = loop {
-            let found = client.scrub(shard).wait();
-            match found.map_err(|failure| failure.explained(connection.about("")))? {
-                Some(outcome) => break outcome,
-                None => thread::sleep(ASK_AGAIN_AFTER),
-            }
-        };
-        let bytes = Size(outcome.bytes as usize);
-        report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?;
-        for (backup, at) in &outcome.differing {
-            report.line(format_args!("  {} differs behind byte {at}", printable(backup)))?;
-        }
-        report.object(&json!({
-            "schema": SCHEMA,
-            "kind": "scrubbed",
-            "shard": shard,
-            "log_bytes": outcome.bytes,
-            "replicas": outcome.replicas,
-            "differing": outcome.differing.len(),
-        }))?;
-        differing += outcome.differing.len();
-    }
-    match differing {
-        0 => Ok(()),
-        _ => Err(Failure::Run(
-            "a replica differs from its primary's log; end that backup, remove its data, and start it again"
-                .to_owned(),
-        )),
-    }
 }

@@ -1,0 +1,156 @@
+//! `farcall kv scrub`: whether all copies of the logs of a store are whole, and how they become so again.
+
+use core::time::Duration;
+use std::thread;
+
+use farcall_base::printable;
+use farcall_kv::Client;
+use farcall_lab::units::Size;
+use farcall_replica::{Damage, Fate, ScrubOutcome};
+use serde_json::json;
+
+use super::SCHEMA;
+use super::refused::Failed;
+use super::way::Connection;
+use crate::arguments::kv::KvScrub;
+use crate::failure::{Failure, Outcome};
+use crate::output::Report;
+
+/// The time between two questions whether a comparison is over.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Damaged parts of the logs of a store.
+#[derive(Default)]
+struct Found {
+    /// Those of which all copies are whole again.
+    repaired: u64,
+    /// Those that can be repaired.
+    reparable: u64,
+    /// All others.
+    lost: u64,
+}
+
+impl Found {
+    fn add(&mut self, outcome: &ScrubOutcome, unnamed: u64) {
+        for part in &outcome.damage {
+            match part.fate {
+                Fate::Repaired => self.repaired += 1,
+                Fate::Reparable => self.reparable += 1,
+                Fate::Lost | Fate::NotWritten => self.lost += 1,
+            }
+        }
+        self.lost += unnamed;
+    }
+}
+
+/// Compares all copies of the log of each shard, and repairs them if it is to; then it compares them again.
+pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
+    let connection = Connection::open(&scrub.place)?;
+    let client = connection.client()?;
+    let mut report = Report::open(scrub.place.json.as_ref())?;
+    let (mut before, mut after) = (Found::default(), Found::default());
+    for shard in 0..client.shards() {
+        let replicated = client.replication(shard).wait();
+        if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
+            report.line(format_args!("shard {shard}: not replicated"))?;
+            continue;
+        }
+        let compare = |repairs| compare(&connection, &client, shard, repairs);
+        let (outcome, unnamed) = compare(scrub.repair)?;
+        tell(shard, (&outcome, unnamed), &mut report)?;
+        before.add(&outcome, unnamed);
+        if before.repaired == 0 {
+            after.add(&outcome, unnamed);
+        } else {
+            report.line(format_args!("compared again, after the repair:"))?;
+            let (outcome, unnamed) = compare(false)?;
+            tell(shard, (&outcome, unnamed), &mut report)?;
+            after.add(&outcome, unnamed);
+        }
+    }
+    verdict(&before, &after)
+}
+
+/// What the command says at its end, and its status.
+fn verdict(before: &Found, after: &Found) -> Result<(), Failure> {
+    let sentence = match (before.repaired, after.reparable, after.lost) {
+        (0, 0, 0) => return Ok(()),
+        (repaired, 0, 0) => {
+            let sentence =
+                format!("{repaired} damaged parts are whole again; look after the disks they were on");
+            return Err(Failure::Outcome(Outcome::Repaired, sentence));
+        }
+        (_, reparable, 0) => {
+            format!("{reparable} parts of logs are damaged, and whole elsewhere: give --repair")
+        }
+        (.., lost) => format!(
+            "{lost} parts of logs are whole at no copy, and nothing was changed there; what the store has can be \
+             read: keep it by `farcall kv export`"
+        ),
+    };
+    Err(Failure::Outcome(Outcome::Damaged, sentence))
+}
+
+/// Compares all copies of the log of a shard.
+fn compare(
+    connection: &Connection<'_>,
+    client: &Client<'_>,
+    shard: u32,
+    repairs: bool,
+) -> Result<(ScrubOutcome, u64), Failure> {
+    loop {
+        let found = client.scrub(shard, repairs).wait();
+        match found.map_err(|failure| failure.explained(connection.about("")))? {
+            Some(outcome) => return Ok(outcome),
+            None => thread::sleep(ASK_AGAIN_AFTER),
+        }
+    }
+}
+
+fn tell(shard: u32, (outcome, unnamed): (&ScrubOutcome, u64), report: &mut Report) -> Result<(), Failure> {
+    let bytes = Size(outcome.bytes as usize);
+    report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?;
+    for part in &outcome.damage {
+        report.line(format_args!("  {}", sentence_of(part)))?;
+    }
+    if unnamed > 0 {
+        report.line(format_args!("  and {unnamed} more"))?;
+    }
+    let parts: Vec<_> = outcome.damage.iter().map(object_of).collect();
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "scrubbed",
+        "shard": shard,
+        "log_bytes": outcome.bytes,
+        "replicas": outcome.replicas,
+        "differing": outcome.damage.len() as u64 + unnamed,
+        "damage": parts,
+    }))
+}
+
+/// The copies that are damaged, as they are called.
+fn copies_of(part: &Damage) -> Vec<String> {
+    let here = part.is_here.then(|| "the primary".to_owned());
+    here.into_iter().chain(part.backups.iter().map(|backup| printable(backup).into_owned())).collect()
+}
+
+fn sentence_of(part: &Damage) -> String {
+    let (copies, end) = (copies_of(part).join(" and "), part.at + part.bytes);
+    let fate = match part.fate {
+        Fate::Reparable => "can be written again from what is whole elsewhere",
+        Fate::Repaired => "was written again from what is whole elsewhere",
+        Fate::Lost => "is whole at no copy",
+        Fate::NotWritten => "is whole elsewhere, but the primary's disk does not take it",
+    };
+    format!("bytes {} to {end} of the log are other ones at {copies}: what was there {fate}", part.at)
+}
+
+fn object_of(part: &Damage) -> serde_json::Value {
+    let fate = match part.fate {
+        Fate::Reparable => "reparable",
+        Fate::Repaired => "repaired",
+        Fate::Lost => "lost",
+        Fate::NotWritten => "not_written",
+    };
+    json!({ "at": part.at, "bytes": part.bytes, "fate": fate, "primary": part.is_here, "backups": part.backups })
+}
