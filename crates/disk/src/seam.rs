@@ -49,8 +49,8 @@ pub struct Done {
 /// Why a job was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskError {
-    /// Free some space.
-    #[error("no space is left on the device")]
+    /// Free some space, or raise the limit.
+    #[error("no space is left on the device, or its files may not become longer (ulimit -f)")]
     Full,
     /// Look into the system's log; replace the disk.
     #[error("the disk reports an error: {}", std::io::Error::from_raw_os_error(*code))]

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev, pwritev2};
+use rustix::process::{Resource, getrlimit};
 
 use crate::{Blocks, DiskError, Done, Job};
 
@@ -209,6 +210,10 @@ impl Transfer {
     fn extend(&mut self, bytes: u64) -> Result<(), Errno> {
         let mut zeros = Blocks::zeroed(ZEROS_BYTES.min(bytes as usize));
         let end = self.bytes + bytes;
+        // Beyond its limit the kernel would send SIGXFSZ, which ends the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| end > most) {
+            return Err(Errno::FBIG);
+        }
         let mut at = self.bytes;
         while at < end {
             zeros.resize(ZEROS_BYTES.min((end - at) as usize));
@@ -223,7 +228,7 @@ impl Transfer {
 
 fn error_of(error: Errno) -> DiskError {
     match error {
-        Errno::NOSPC | Errno::DQUOT => DiskError::Full,
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => DiskError::Full,
         error => DiskError::Failed { code: error.raw_os_error() },
     }
 }

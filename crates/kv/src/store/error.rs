@@ -38,10 +38,11 @@ pub enum WriteError {
         super::log::SAME_HASH_MAX
     )]
     SameHash,
-    /// Delete something, or give the log more space and start the shard again. Nothing was changed.
+    /// Delete something, make room on the disk, or start the shard again with more for the log. Nothing was
+    /// changed.
     #[error(
-        "the log of durable tables is full: delete something, or give it more room on its disk and start the \
-         shard again"
+        "the log of durable tables is full: delete something, make room on its disk, or start the shard again \
+         with a greater --data-size"
     )]
     LogFull,
     /// Start the shard again, with another disk if need be. The write may have happened: look what is there

@@ -10,7 +10,7 @@ use farcall_disk::{Blocks, Disk, Done, Job};
 use super::*;
 use crate::backup::{Backup, Handled, Shelf, ShelfError, Stored};
 use crate::record::BackupEntry;
-use crate::registry::{MemoryRegistry, Registry};
+use crate::registry::MemoryRegistry;
 use crate::takeover::{Candidate, Claim, Claimed};
 
 const LEASE: Duration = Duration::from_millis(300);

@@ -93,11 +93,17 @@ impl Drop for Folder {
 }
 
 fn start(command: &str, more: &[&str], begins: &str) -> (Server, String) {
+    start_by(&[], command, more, begins)
+}
+
+/// The same by another program, which becomes it.
+pub fn start_by(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Server, String) {
+    let words = [by, &[env!("CARGO_BIN_EXE_farcall")]].concat();
     // The port may be another's: then the next one is tried.
     for attempt in 0..100 {
         let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + port_of_next() + attempt) % 20_000);
-        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-        farcall.args(["kv", command, "--at", &at]).args(more);
+        let mut farcall = Command::new(words[0]);
+        farcall.args(&words[1..]).args(["kv", command, "--at", &at]).args(more);
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut out = BufReader::new(server.0.stdout.take().expect("it is piped"));
         let found = out.by_ref().lines().map(|line| line.expect("text")).any(|line| line.starts_with(begins));
