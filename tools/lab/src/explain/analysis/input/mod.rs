@@ -352,7 +352,8 @@ fn check_positive(name: &str, numbers: impl IntoIterator<Item = f64>) -> Result<
 /// The table in a program's output, or in separated text.
 fn read_table(name: &str, text: &str) -> Result<Table, TableError> {
     match import::read(text.strip_prefix('\u{feff}').unwrap_or(text)) {
-        Some(imported) => table::typed(name, imported),
+        Some(Ok(imported)) => table::typed(name, imported),
+        Some(Err(excess)) => Err(TableError::of_excess(name, excess)),
         None => table::parse(name, text),
     }
 }

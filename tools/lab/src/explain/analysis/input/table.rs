@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::heading::{Axis, Latency, Role, role_of};
 use super::number::{self, Cell, DecimalMark, PrintedFigure};
 use super::size::{SizeText, size_of};
-use super::text::{self, TextTable};
+use super::text::{self, Excess, TextTable};
 use super::throughput::ThroughputUnit;
 
 /// The longest table, in rows.
 pub const ROWS_MAX: usize = 10_000;
+
+/// The widest, in columns: more than any program prints.
+pub const COLUMNS_MAX: usize = 256;
 
 /// From this many rows on a column of text that never repeats says nothing about series.
 const NOTES_ROWS_MIN: usize = 8;
@@ -182,6 +185,23 @@ pub enum TableError {
         /// The table.
         table: String,
     },
+    /// Too wide.
+    #[error("the table `{table}` has more than {COLUMNS_MAX} columns")]
+    TooWide {
+        /// The table.
+        table: String,
+    },
+}
+
+impl TableError {
+    /// There is too much of it.
+    pub(super) fn of_excess(table: &str, excess: Excess) -> Self {
+        let table = table.to_owned();
+        match excess {
+            Excess::Rows => Self::TooLong { table },
+            Excess::Columns => Self::TooWide { table },
+        }
+    }
 }
 
 /// Reads the text of a table.
@@ -192,9 +212,6 @@ pub fn parse(name: &str, text: &str) -> Result<Table, TableError> {
 /// Gives the cells of a table their meaning.
 pub fn typed(name: &str, text: TextTable) -> Result<Table, TableError> {
     let columns = columns_of(name, &text)?;
-    if text.rows.len() > ROWS_MAX {
-        return Err(TableError::TooLong { table: name.to_owned() });
-    }
     let mut table = Table { name: name.to_owned(), readings: text.readings.clone(), ..Table::default() };
     let marks = marks(&columns, &text, &mut table.readings);
     let notes = notes(&columns, &text, &mut table.unknown_headings);

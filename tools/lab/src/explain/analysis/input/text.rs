@@ -1,6 +1,6 @@
 //! The text of a table: headings and rows of cells, whatever separates them.
 
-use super::table::TableError;
+use super::table::{COLUMNS_MAX, ROWS_MAX, TableError};
 
 /// A table before anything is said of what its cells mean.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,15 @@ pub struct TextTable {
     pub rows: Vec<(usize, Vec<String>)>,
     /// How the text was read where it is not plain commas, in sentences.
     pub readings: Vec<String>,
+}
+
+/// What a table has too many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// More than [`ROWS_MAX`] rows.
+    Rows,
+    /// More than [`COLUMNS_MAX`] columns.
+    Columns,
 }
 
 /// What separates cells.
@@ -52,12 +61,16 @@ impl Separator {
         Some(format!("cells are separated by {name}"))
     }
 
-    /// The cells of a line; what stands in double quotes is one.
+    /// The cells of a line; what stands in double quotes is one. Of too many the first that is too many is
+    /// the last.
     fn cells(self, line: &str) -> Vec<String> {
         let line = if self == Self::Bar { line.trim().trim_matches('|') } else { line };
         let mut cells = vec![String::new()];
         let mut quoted = false;
         for character in line.chars() {
+            if cells.len() > COLUMNS_MAX {
+                break;
+            }
             let cell = cells.last_mut().expect("there is always one");
             match character {
                 '"' => quoted = !quoted,
@@ -90,7 +103,13 @@ pub fn parse(table: &str, text: &str) -> Result<TextTable, TableError> {
         readings: separator.reading().into_iter().collect(),
         ..TextTable::default()
     };
+    if parsed.headings.len() > COLUMNS_MAX {
+        return Err(TableError::of_excess(table, Excess::Columns));
+    }
     for (line, text) in lines {
+        if parsed.rows.len() == ROWS_MAX {
+            return Err(TableError::of_excess(table, Excess::Rows));
+        }
         let cells = separator.cells(text);
         if cells.len() != parsed.headings.len() {
             return Err(TableError::Cells {
@@ -125,6 +144,15 @@ mod tests {
         assert_eq!(read("a;b\n1,5;2\n").rows[0].1, ["1,5", "2"]);
         assert_eq!(read("a,b\n\"1,234\",2\n").rows[0].1, ["1,234", "2"]);
         assert_eq!(read("a;b,c\n1,2\n").headings, ["a;b", "c"]);
+    }
+
+    #[test]
+    fn too_many_cells_are_refused_before_they_are_kept() {
+        let wide = "p50_us,".repeat(1_000_000);
+        assert_eq!(parse("t", &wide), Err(TableError::TooWide { table: "t".to_owned() }));
+        let long = "p50_us\n".to_owned() + &"1\n".repeat(ROWS_MAX + 1);
+        assert_eq!(parse("t", &long), Err(TableError::TooLong { table: "t".to_owned() }));
+        assert_eq!(Separator::Comma.cells(&wide).len(), COLUMNS_MAX + 1);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! fio, in its output for people.
 
-use super::{Row, between, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, between, table};
 
 /// What the lines before a direction's figures say of its job.
 #[derive(Debug, Default, Clone)]
@@ -12,7 +11,7 @@ struct Job {
 }
 
 /// One row for each job and direction: lines such as `write: IOPS=300, BW=1200KiB/s (…)`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     let mut job = Job::default();
     let mut unit = String::new();
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_direction_of_a_job_is_a_row() {
-        let table = read(OUTPUT).expect("fio");
+        let table = read(OUTPUT).expect("fio").expect("few cells");
         let cell = |heading: &str| {
             let at = table
                 .headings

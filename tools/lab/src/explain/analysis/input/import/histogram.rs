@@ -1,13 +1,12 @@
 //! Percentile distributions as HdrHistogram prints them: also at the end of wrk2's output, and Aeron's.
 
-use super::{Row, between, numbers, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, between, numbers, table};
 
 /// Shares that a row takes from a distribution.
 const SHARES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /// One row for each heading `Value Percentile TotalCount 1/(1-Percentile)`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim();
@@ -58,7 +57,7 @@ mod tests {
                     0.999000000000     999247          1000.00\n     300.5 1.000000000000    1000000       \
                     inf\n#[Mean    =       \
                     70.1, StdDeviation   =       20.5]\n#[Max     =      300.5, Total count    =      1000000]\n";
-        let table = read(text).expect("a distribution");
+        let table = read(text).expect("a distribution").expect("few cells");
         assert_eq!(
             table.headings,
             [

@@ -8,8 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
-use super::{Row, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, table};
 use crate::statistics::histogram::samples_needed;
 
 /// Marks a histogram, and one that is compressed; the low bits of a byte say how wide words are.
@@ -30,7 +29,7 @@ const DIGITS_MAX: u32 = 5;
 const SHARES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /// One row for each interval that has samples.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     if !text.lines().take_while(|line| !is_interval(line)).any(is_title) {
         return None;
     }
@@ -224,7 +223,8 @@ mod tests {
     fn an_interval_is_a_row_of_what_its_samples_support() {
         // 100 times 10, 200 times 20, and one in the second bucket: place 2048 + 1 stands for 2050 and 2051.
         let counts = [-10, 100, -9, 200, -2028, 1];
-        let table = read(&format!("{TITLE}{}", line("Tag=a,", 3, &counts))).expect("a log");
+        let table =
+            read(&format!("{TITLE}{}", line("Tag=a,", 3, &counts))).expect("a log").expect("few cells");
         let headings = [
             "tag",
             "duration_s",
@@ -258,7 +258,8 @@ mod tests {
     fn damaged_intervals_are_counted_and_left_out() {
         let good = line("", 3, &[-5, 40]);
         let cut = format!("{}\n", &good[..good.len() - 12]);
-        let table = read(&format!("{TITLE}{good}{cut}5.0,1.0,1.0,!\nTag=x\n")).expect("a log");
+        let table =
+            read(&format!("{TITLE}{good}{cut}5.0,1.0,1.0,!\nTag=x\n")).expect("a log").expect("few cells");
         assert_eq!(table.rows.len(), 1);
         assert!(table.readings.iter().any(|reading| reading.starts_with("3 intervals")), "{table:?}");
         assert_eq!(read(&good), None);

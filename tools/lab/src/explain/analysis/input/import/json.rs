@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Row, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, table};
 
 /// The directions of a job of fio.
 const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
@@ -22,7 +21,7 @@ fn number(value: Option<&Value>) -> Option<String> {
 }
 
 /// fio: one row for each job and direction in which it did something.
-pub fn fio(text: &str) -> Option<TextTable> {
+pub fn fio(text: &str) -> Option<Imported> {
     let all = object(text)?;
     all.get("fio version")?;
     let jobs = all.get("jobs")?.as_array()?;
@@ -82,7 +81,7 @@ fn fio_rows(all: &Value, job: &Value, place: usize) -> Vec<Row> {
 }
 
 /// iperf3: one row for each stream, and one for all, at the sender and at the receiver.
-pub fn iperf(text: &str) -> Option<TextTable> {
+pub fn iperf(text: &str) -> Option<Imported> {
     let all = object(text)?;
     let end = all.get("end")?;
     all.get("start")?.get("test_start")?;
@@ -112,6 +111,7 @@ fn iperf_row(line: usize, side: &str, series: &str, of: &Value) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::analysis::input::text::TextTable;
 
     fn cell<'a>(table: &'a TextTable, row: usize, heading: &str) -> &'a str {
         let at = table.headings.iter().position(|own| own == heading);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_direction_of_a_job_of_fio_is_a_row() {
-        let table = fio(FIO).expect("fio");
+        let table = fio(FIO).expect("fio").expect("few cells");
         assert_eq!(table.rows.len(), 1);
         let read = |heading: &str| cell(&table, 0, heading).to_owned();
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
             "receiver": {"seconds": 2.0, "bytes": 400, "bits_per_second": 1600.0}}],
             "sum_sent": {"seconds": 2.0, "bytes": 500, "bits_per_second": 2000.0},
             "sum_received": {"seconds": 2.0, "bytes": 400, "bits_per_second": 1600.0}}}"#;
-        let table = iperf(text).expect("iperf3");
+        let table = iperf(text).expect("iperf3").expect("few cells");
         assert_eq!(table.headings, ["side", "series", "seconds", "moved_bytes", "bps"]);
         let series: Vec<_> = (0..4).map(|row| cell(&table, row, "series")).collect();
         assert_eq!(series, ["stream 1", "total", "stream 1", "total"]);

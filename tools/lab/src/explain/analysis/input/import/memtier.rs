@@ -1,10 +1,9 @@
 //! memtier_benchmark, in its output for people.
 
-use super::{Row, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, table};
 
 /// One row for each kind of request below the heading that begins with `Type`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     let mut headings: Vec<String> = Vec::new();
     let (mut threads, mut connections) = (None, None);
@@ -74,7 +73,7 @@ mod tests {
             Gets 63686.43 0.00 63686.43 2.85600 2.83100 7.93500 2480.81 \n\
             Waits 0.00 --- --- --- --- --- --- \n\
             Totals 70055.79 0.00 63686.43 2.85610 2.83100 7.93500 2971.36 \n";
-        let table = read(text).expect("memtier");
+        let table = read(text).expect("memtier").expect("few cells");
         assert_eq!(
             table.headings,
             ["Type", "Ops/sec", "mean_ms", "p50_ms", "p99.9_ms", "KB/sec", "in_flight"]

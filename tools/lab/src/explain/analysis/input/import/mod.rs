@@ -17,15 +17,22 @@ mod redis;
 mod wrk;
 mod ycsb;
 
-use super::text::TextTable;
+use std::collections::BTreeMap;
+
+use super::table::{COLUMNS_MAX, ROWS_MAX};
+use super::text::{Excess, TextTable};
 
 /// Programs whose output is read, for people.
 pub const PROGRAMS: &str = "perftest, OSU's and Intel's MPI benchmarks, NCCL's tests, NetPIPE, wrk, wrk2, redis-benchmark, memtier, YCSB, fio, \
      iperf3 and HdrHistogram";
 
+/// A table, unless it is larger than any that is read: figures of single rows become cells of all rows, so
+/// that a short file could be a table that no memory holds.
+type Imported = Result<TextTable, Excess>;
+
 /// The table in a program's output; `None` when it is of no program that is known.
-pub fn read(text: &str) -> Option<TextTable> {
-    let importers: [fn(&str) -> Option<TextTable>; 14] = [
+pub fn read(text: &str) -> Option<Imported> {
+    let importers: [fn(&str) -> Option<Imported>; 14] = [
         json::fio,
         json::iperf,
         interval_log::read,
@@ -41,7 +48,8 @@ pub fn read(text: &str) -> Option<TextTable> {
         fio::read,
         histogram::read,
     ];
-    importers.into_iter().find_map(|importer| importer(text)).filter(|table| !table.rows.is_empty())
+    let found = importers.into_iter().find_map(|importer| importer(text));
+    found.filter(|found| found.as_ref().map_or(true, |table| !table.rows.is_empty()))
 }
 
 /// The text between two marks.
@@ -76,9 +84,10 @@ impl Row {
         Self { line, cells: Vec::new() }
     }
 
-    /// Adds a figure, if there is one. The first of a name stays.
+    /// Adds a figure, if there is one. The first of a name stays; of too many the first that is too many is
+    /// kept, so that the table is refused.
     fn set(&mut self, heading: &str, cell: Option<&str>) {
-        let there = self.cells.iter().any(|(own, _)| own == heading);
+        let there = self.cells.len() > COLUMNS_MAX || self.has(heading);
         if let Some(cell) = cell.filter(|_| !there) {
             self.cells.push((heading.to_owned(), cell.to_owned()));
         }
@@ -96,21 +105,57 @@ impl Row {
 }
 
 /// Rows as a table.
-fn table(rows: Vec<Row>, readings: &[&str]) -> TextTable {
-    let mut headings: Vec<String> = Vec::new();
+fn table(rows: Vec<Row>, readings: &[&str]) -> Imported {
+    if rows.len() > ROWS_MAX {
+        return Err(Excess::Rows);
+    }
+    let (mut headings, mut places) = (Vec::new(), BTreeMap::new());
     for (heading, _) in rows.iter().flat_map(|row| &row.cells) {
-        if !headings.contains(heading) {
+        if !places.contains_key(heading.as_str()) {
+            places.insert(heading.as_str(), headings.len());
             headings.push(heading.clone());
         }
+        if headings.len() > COLUMNS_MAX {
+            return Err(Excess::Columns);
+        }
     }
-    let cell = |row: &Row, heading: &String| {
-        row.cells.iter().find(|(own, _)| own == heading).map_or(String::new(), |(_, cell)| cell.clone())
+    let cells = |row: &Row| {
+        let mut cells = vec![String::new(); headings.len()];
+        row.cells.iter().for_each(|(heading, cell)| cells[places[heading.as_str()]].clone_from(cell));
+        (row.line, cells)
     };
-    let cells = |row: &Row| (row.line, headings.iter().map(|heading| cell(row, heading)).collect());
     let rows = rows.iter().map(cells).collect();
-    TextTable {
-        rows,
-        headings: headings.clone(),
-        readings: readings.iter().map(|&text| text.to_owned()).collect(),
+    let readings = readings.iter().map(|&text| text.to_owned()).collect();
+    Ok(TextTable { rows, headings, readings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_many_rows_are_no_larger_table_than_is_read() {
+        let of = |job: usize| {
+            let percentiles: Vec<_> = (0..40).map(|n| format!("\"{job}.{n}\": 5")).collect();
+            let percentiles = percentiles.join(",");
+            format!("{{\"read\": {{\"total_ios\": 1, \"clat_ns\": {{\"percentile\": {{{percentiles}}}}}}}}}")
+        };
+        let fio = |jobs: usize| {
+            let jobs: Vec<_> = (0..jobs).map(of).collect();
+            format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}", jobs.join(","))
+        };
+        assert_eq!(read(&fio(6)).map(|table| table.map(|table| table.rows.len())), Some(Ok(6)));
+        assert_eq!(read(&fio(1_000)), Some(Err(Excess::Columns)));
+        let section = |n: usize| format!("[KIND-{n}], {n}thPercentileLatency(us), 5\n");
+        let ycsb = |lines: usize| {
+            let sections: String = (0..lines).map(section).collect();
+            format!("[OVERALL], Throughput(ops/sec), 9\n{sections}")
+        };
+        assert_eq!(read(&ycsb(ROWS_MAX)), Some(Err(Excess::Rows)));
+        assert_eq!(read(&ycsb(COLUMNS_MAX)), Some(Err(Excess::Columns)));
+        let one_row = (0..100_000).map(|n| format!("[OVERALL], {n}thPercentileLatency(us), 5\n"));
+        let one_row = one_row.collect::<String>() + "[OVERALL], Throughput(ops/sec), 9\n";
+        // What says that it is YCSB comes too late.
+        assert_eq!(read(&one_row), None);
     }
 }

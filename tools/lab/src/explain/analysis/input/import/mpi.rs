@@ -1,10 +1,9 @@
 //! MPI benchmarks: OSU's, and Intel's.
 
-use super::{Row, numbers, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, numbers, table};
 
 /// OSU's: rows under a heading that begins with `# Size`.
-pub fn osu(text: &str) -> Option<TextTable> {
+pub fn osu(text: &str) -> Option<Imported> {
     let title = |line: &str| {
         line.strip_prefix("# OSU ").map(|rest| rest.split(" v").next().unwrap_or(rest).to_owned())
     };
@@ -13,7 +12,7 @@ pub fn osu(text: &str) -> Option<TextTable> {
 }
 
 /// Intel's: rows under a heading that begins with `#bytes` and has `#repetitions`.
-pub fn intel(text: &str) -> Option<TextTable> {
+pub fn intel(text: &str) -> Option<Imported> {
     let title = |line: &str| line.strip_prefix("# Benchmarking ").map(|rest| rest.trim().to_owned());
     let heading = |line: &str| {
         let is_one = line.starts_with("#bytes") && line.contains("#repetitions");
@@ -33,7 +32,7 @@ fn under_headings(
     title: impl Fn(&str) -> Option<String>,
     heading: impl Fn(&str) -> Option<String>,
     readings: &[&str],
-) -> Option<TextTable> {
+) -> Option<Imported> {
     let mut rows = Vec::new();
     let (mut headings, mut test, mut block): (Vec<String>, Option<String>, usize) = (Vec::new(), None, 0);
     for (index, line) in text.lines().enumerate() {
@@ -79,24 +78,27 @@ mod tests {
     #[test]
     fn osu_prints_sizes_and_one_quantity_or_several() {
         let table = osu("# OSU MPI Latency Test v5.6.2\n# Size          Latency (us)\n0   1.06\n8  1.10\n")
-            .expect("OSU");
+            .expect("OSU")
+            .expect("few cells");
         assert_eq!(table.headings, ["series", "Size", "Latency (us)"]);
         assert_eq!(table.rows[0].1, ["MPI Latency Test", "0", "1.06"]);
-        let bare = osu("# Size  Latency (us)\n0 1.06\n").expect("OSU");
+        let bare = osu("# Size  Latency (us)\n0 1.06\n").expect("OSU").expect("few cells");
         assert_eq!(bare.rows[0].1, ["0", "1.06"]);
-        let rates = osu("# Size                  MB/s        Messages/s\n1   5.1  5100000\n").expect("OSU");
+        let rates = osu("# Size                  MB/s        Messages/s\n1   5.1  5100000\n")
+            .expect("OSU")
+            .expect("few cells");
         assert_eq!(rates.headings, ["Size", "MB/s", "Messages/s"]);
         let all = osu(
             "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations\n1 2 1 3 100\n",
         );
-        assert_eq!(all.expect("OSU").headings[3], "Max Latency(us)");
+        assert_eq!(all.expect("OSU").expect("few cells").headings[3], "Max Latency(us)");
     }
 
     #[test]
     fn intel_prints_repetitions_and_times() {
         let text =
             "# Benchmarking PingPong \n#bytes #repetitions      t[usec]   Mbytes/sec\n4 1000 3.26 1.23\n";
-        let table = intel(text).expect("Intel's");
+        let table = intel(text).expect("Intel's").expect("few cells");
         assert_eq!(table.headings, ["series", "size", "iterations", "mean[usec]", "Mbytes/sec", "in_flight"]);
         assert_eq!(intel("#bytes #iterations\n1 2\n"), None);
     }

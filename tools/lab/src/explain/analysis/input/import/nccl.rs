@@ -1,10 +1,9 @@
 //! The tests of NCCL and RCCL, such as `all_reduce_perf`.
 
-use super::{Row, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, table};
 
 /// One row for each size and place of the result.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     // Which column of a line each figure has, once for each place.
     let mut columns: Vec<usize> = Vec::new();
@@ -55,7 +54,7 @@ mod tests {
                        8 2 float sum -1 12.50 0.00 0.00 0 12.34 0.00 0.00 0\n\
                  1048576 262144 float sum -1 60.10 17.45 30.53 0 59.80 17.53 30.69 N/A\n\
             # Avg bus bandwidth    : 30.61\n";
-        let table = read(text).expect("NCCL's tests");
+        let table = read(text).expect("NCCL's tests").expect("few cells");
         assert_eq!(table.headings, ["place", "size", "in_flight", "mean_us", "algbw (GB/s)", "busbw (GB/s)"]);
         assert_eq!(table.rows.len(), 4);
         assert_eq!(table.rows[0].1, ["out-of-place", "8", "1", "12.50", "", ""]);

@@ -1,7 +1,6 @@
 //! NetPIPE: what it prints, and the files that it writes.
 
-use super::{Row, numbers, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, numbers, table};
 
 /// Ping-pong: one message is in flight, and the time is that of one way.
 const READINGS: [&str; 1] = ["one message is in flight at a time, and times are of one way"];
@@ -11,7 +10,7 @@ const FILE_TOLERANCE: f64 = 0.25;
 
 /// Lines such as `68: 16383 bytes 22340 times --> 22114.91 Mbps in 0.000005652 sec`, or files of bytes, Mb/s
 /// and seconds.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let rows: Vec<_> =
         text.lines().enumerate().filter_map(|(index, line)| printed(index + 1, line)).collect();
     if !rows.is_empty() {
@@ -58,10 +57,11 @@ mod tests {
     #[test]
     fn what_it_prints_and_what_it_writes_are_read() {
         let printed = read(" 68:     16383 bytes 22340 times -->   22114.91 Mbps in 0.000005652 sec\n")
-            .expect("NetPIPE");
+            .expect("NetPIPE")
+            .expect("few cells");
         assert_eq!(printed.headings, ["size", "in_flight", "Mbps", "mean_us", "iterations"]);
         assert_eq!(printed.rows[0].1, ["16383", "1", "22114.91", "0.000005652sec", "22340"]);
-        let written = read("    1024 2548.265054   0.00000307\n").expect("NetPIPE");
+        let written = read("    1024 2548.265054   0.00000307\n").expect("NetPIPE").expect("few cells");
         assert_eq!(written.rows[0].1[..3], ["1024", "1", "2548.265054"]);
         assert_eq!(read("1 2 3\n"), None);
     }

@@ -1,10 +1,9 @@
 //! perftest: `ib_write_bw`, `ib_send_lat` and the like.
 
-use super::{Row, numbers, table};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, numbers, table};
 
 /// Rows under a heading that begins with `#bytes #iterations`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows = Vec::new();
     let (mut headings, mut test) = (Vec::new(), None);
     for (index, line) in text.lines().enumerate() {
@@ -49,7 +48,7 @@ mod tests {
         let text = "                    RDMA_Write BW Test\n Dual-port : OFF\n\
                     ------\n #bytes     #iterations  BW peak[MB/sec]  BW average[MB/sec]  MsgRate[Mpps]\n \
                     65536      5000             2759.53            2759.41\t\t   0.044151\n------\n";
-        let table = read(text).expect("perftest");
+        let table = read(text).expect("perftest").expect("few cells");
         assert_eq!(
             table.headings,
             ["test", "bytes", "iterations", "BW peak[MB/sec]", "BW average[MB/sec]", "MsgRate[Mpps]"]
@@ -65,7 +64,7 @@ mod tests {
     fn latencies_have_percentiles() {
         let text = "#bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   \
                     99% percentile[usec]   99.9% percentile[usec]\n2 1000 0.96 6.11 0.99 1.00 0.05 1.12 6.11\n";
-        let table = read(text).expect("perftest");
+        let table = read(text).expect("perftest").expect("few cells");
         assert_eq!(table.headings.len(), 9);
         assert_eq!(table.headings[7], "99% percentile[usec]");
         assert_eq!(read("bytes,iterations\n1,2\n"), None);

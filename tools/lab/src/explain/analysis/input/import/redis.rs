@@ -1,10 +1,9 @@
 //! redis-benchmark, without `--csv`: that is a table already.
 
-use super::{Row, table, word_before};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, table, word_before};
 
 /// One row for each line `====== SET ======`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -63,7 +62,7 @@ mod tests {
                     latency summary (msec):\n          avg       min       p50       p95       p99       \
                     max\n        0.331     0.096     \
                     0.295     0.639     0.879     5.615\n";
-        let table = read(text).expect("redis-benchmark");
+        let table = read(text).expect("redis-benchmark").expect("few cells");
         let row = &table.rows[0];
         let cell = |heading: &str| {
             let at = table.headings.iter().position(|own| own == heading).expect("a column");

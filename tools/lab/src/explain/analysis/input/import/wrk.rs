@@ -1,10 +1,9 @@
 //! wrk and wrk2.
 
-use super::{Row, between, table, word_before};
-use crate::explain::analysis::input::text::TextTable;
+use super::{Imported, Row, between, table, word_before};
 
 /// One row for each line `Running 30s test @ …`.
-pub fn read(text: &str) -> Option<TextTable> {
+pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.contains("Running ") && line.contains(" test @") {
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_run_is_a_row() {
-        let table = read(OUTPUT).expect("wrk");
+        let table = read(OUTPUT).expect("wrk").expect("few cells");
         let cell = |heading: &str| {
             let at = table.headings.iter().position(|own| own == heading).expect("a column");
             table.rows[0].1[at].clone()
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn several_runs_are_several_rows() {
-        assert_eq!(read(&OUTPUT.repeat(3)).expect("wrk").rows.len(), 3);
+        assert_eq!(read(&OUTPUT.repeat(3)).expect("wrk").expect("few cells").rows.len(), 3);
         assert_eq!(read("Running out of memory\n"), None);
     }
 }

@@ -1,7 +1,8 @@
 //! YCSB: lines such as `[READ], AverageLatency(us), 594.86`.
 
-use super::{Row, between, table};
-use crate::explain::analysis::input::text::TextTable;
+use std::collections::BTreeMap;
+
+use super::{Imported, Row, between, table};
 
 /// The section of the whole run.
 const OVERALL: &str = "OVERALL";
@@ -10,8 +11,8 @@ const OVERALL: &str = "OVERALL";
 const NO_OPERATIONS: [&str; 2] = ["READ-MODIFY-WRITE", "CLEANUP"];
 
 /// One row for each kind of operation, and one for the run.
-pub fn read(text: &str) -> Option<TextTable> {
-    let mut rows: Vec<(String, Row)> = Vec::new();
+pub fn read(text: &str) -> Option<Imported> {
+    let (mut rows, mut places): (Vec<(String, Row)>, _) = (Vec::new(), BTreeMap::new());
     for (index, line) in text.lines().enumerate() {
         let mut cells = line.split(", ");
         let (Some(section), Some(name), Some(value), None) =
@@ -23,13 +24,13 @@ pub fn read(text: &str) -> Option<TextTable> {
             continue;
         };
         let Some(heading) = heading_of(name) else { continue };
-        if !rows.iter().any(|(own, _)| own == section) {
+        let place = *places.entry(section).or_insert_with(|| {
             let mut row = Row::at(index + 1);
             row.set("operation", Some(section));
             rows.push((section.to_owned(), row));
-        }
-        let row = rows.iter_mut().find(|(own, _)| own == section);
-        row.into_iter().for_each(|(_, row)| row.set(&heading, Some(value.trim())));
+            rows.len() - 1
+        });
+        rows[place].1.set(&heading, Some(value.trim()));
     }
     // Where nothing is counted twice, the operations of the run are those of all kinds.
     let kinds = || rows.iter().filter(|(section, _)| !NO_OPERATIONS.contains(&section.as_str()));
@@ -76,7 +77,7 @@ mod tests {
                     [READ], MaxLatency(us), 6899\n\
                     [READ], 95thPercentileLatency(us), 846\n[READ], 99.9PercentileLatency(us), 1263\n\
                     [READ], Return=OK, 516\n[CLEANUP], Operations, 1\n";
-        let table = read(text).expect("YCSB");
+        let table = read(text).expect("YCSB").expect("few cells");
         assert_eq!(
             table.headings,
             [
