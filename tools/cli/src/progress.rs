@@ -233,7 +233,11 @@ impl State {
     fn left(&self, now: Instant) -> Option<Duration> {
         let (done, gone) = (self.weight_done(), (now - self.begun).as_secs_f64());
         let done_here = done - self.weight_before;
-        (done_here > 0.0).then(|| Duration::from_secs_f64(gone * (self.weight - done) / done_here))
+        if done_here <= 0.0 {
+            return None;
+        }
+        // Of next to nothing done it may be longer than any time.
+        Duration::try_from_secs_f64(gone * (self.weight - done) / done_here).ok()
     }
 
     fn words(&self, now: Instant) -> String {
@@ -356,6 +360,9 @@ mod tests {
         );
         state.step();
         assert_eq!(state.left(begun + seconds(160)), Some(Duration::ZERO));
+        let mut endless = State::new(vec![1e-9, f64::MAX], begun);
+        endless.step();
+        assert_eq!(endless.left(begun + seconds(1)), None, "no time is that long");
     }
 
     #[test]

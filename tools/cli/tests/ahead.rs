@@ -252,6 +252,15 @@ fn recorded_arrivals_are_replayed_on_a_fabric_and_between_processes() {
         2,
     );
     assert!(refused.contains("message 2 goes to peer 2, and there are 2 receivers"), "{refused}");
+    let short = path.with_extension("short.jsonl");
+    std::fs::write(&short, "{\"time\":0,\"size\":8}\n{\"time\":\"100ns\",\"size\":8}\n")
+        .expect("another one");
+    let words = ["perf", "echoWorkload", "--arrivals", &short.to_string_lossy(), "--speed", "1000"];
+    for transport in [["--transport", "basic+sim"], ["--transport", "basic+udp"]] {
+        let refused = sentence(&[&words[..], &transport, &["--link-gbps", "10"]].concat(), 2);
+        assert!(refused.contains("at least 1µs is replayed; ask for less --speed"), "{refused}");
+    }
+    std::fs::remove_file(&short).expect("it was just written");
     let refused = sentence(&["perf", "echo", "--arrivals", &file, "--transport", "basic+sim"], 2);
     assert_eq!(refused, "farcall: --arrivals is for echoWorkload");
     std::fs::remove_file(&path).expect("it was just written");

@@ -142,7 +142,8 @@ impl Ahead {
             many => format!("{many} cells"),
         };
         let unknown = self.cells.iter().filter(|cell| cell.lasts == Lasts::Unknown).count();
-        let known: Duration = self.cells.iter().filter_map(|cell| cell.lasts.known()).sum();
+        let known = self.cells.iter().filter_map(|cell| cell.lasts.known());
+        let known = known.fold(Duration::ZERO, Duration::saturating_add);
         let time = match unknown {
             0 if self.cells.iter().all(|cell| matches!(cell.lasts, Lasts::AtMost(_))) => {
                 format!("at most {}", duration_words(known))
@@ -172,11 +173,16 @@ pub fn memory_words(bytes: u64) -> String {
 }
 
 impl Lasts {
+    /// About so many seconds, if that is a time at all.
+    pub fn about_seconds(seconds: f64) -> Self {
+        Duration::try_from_secs_f64(seconds).map_or(Self::Unknown, Self::About)
+    }
+
     /// The same this many times.
     pub fn times(self, number: u32) -> Self {
         match self {
-            Self::AtMost(time) => Self::AtMost(time * number),
-            Self::About(time) => Self::About(time * number),
+            Self::AtMost(time) => Self::AtMost(time.saturating_mul(number)),
+            Self::About(time) => Self::About(time.saturating_mul(number)),
             Self::Unknown => Self::Unknown,
         }
     }
@@ -227,11 +233,20 @@ mod tests {
             (ahead.weights(), ahead.summary()),
             (vec![1.0, 5.0], "# 2 cells, at most 6 s; nothing was measured".to_owned())
         );
-        ahead.plan([cell(Lasts::Unknown)]);
+        ahead.plan([cell(Lasts::about_seconds(f64::NAN))]);
         assert_eq!(ahead.weights(), [1.0; 3]);
         assert_eq!(
             ahead.summary(),
             "# 3 cells, about 6 s and as long as 1 of them take; nothing was measured"
         );
+    }
+
+    #[test]
+    fn no_time_is_too_long_to_be_said() {
+        assert_eq!(Lasts::about_seconds(1e300), Lasts::Unknown);
+        let longest = Lasts::about_seconds(1e19).times(u32::MAX);
+        let mut ahead = Ahead::of("perf");
+        ahead.plan([cell(longest), cell(longest)]);
+        assert!(ahead.summary().starts_with("# 2 cells, about "), "{}", ahead.summary());
     }
 }

@@ -1,7 +1,5 @@
 //! What every test on a simulated fabric needs and says.
 
-use core::time::Duration;
-
 use farcall::TransportKind;
 use farcall::simulated::Profile;
 use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
@@ -63,7 +61,7 @@ fn packet_events(fabric: &SimulatedFabric, there_bytes: f64, back_bytes: f64) ->
 /// About how long it takes to simulate so many calls with messages of these lengths.
 pub fn lasts(fabric: &SimulatedFabric, calls: f64, there_bytes: f64, back_bytes: f64) -> Lasts {
     let events = calls * packet_events(fabric, there_bytes, back_bytes);
-    Lasts::About(Duration::from_secs_f64(events / EVENTS_PER_SECOND))
+    Lasts::about_seconds(events / EVENTS_PER_SECOND)
 }
 
 /// Whose fault a failed simulation is.

@@ -4,7 +4,7 @@ mod table;
 mod vary;
 
 use std::num::NonZero;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
@@ -114,7 +114,7 @@ fn lasts(shuffle: &Shuffle, profile: &Profile, ranks: u32, size: Size) -> Lasts 
     let operations = (shuffle.ops + u64::from(shuffle.warmup) * shuffle.launches) * shuffle.push.len() as u64;
     let events = operations as f64 * messages * packets as f64 * EVENTS_PER_PACKET;
     let rate = EVENTS_PER_SECOND * launches_at_once(shuffle) as f64;
-    Lasts::About(Duration::from_secs_f64(events / rate))
+    Lasts::about_seconds(events / rate)
 }
 
 /// Makes all measurements, and reports each as soon as it is made.

@@ -35,6 +35,10 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The longest time from the first message to the last, as it is replayed.
 pub const LASTS_MAX: Duration = Duration::from_secs(3_600);
 
+/// The shortest: a burst within less has no rate that could be a load, and a clock that counts nanoseconds no
+/// times for its messages.
+pub const LASTS_MIN: Duration = Duration::from_micros(1);
+
 /// The most lengths that are sent as they are.
 pub const CLASSES_MAX: usize = 256;
 
@@ -174,13 +178,7 @@ impl Recorded {
     /// Refuses messages of or to ranks that there are not, and times that are too long.
     pub fn check(&self, roles: Roles, speed: f64) -> Result<(), RecordedError> {
         let whole = |why: String| RecordedError::Whole { path: self.path.clone(), why };
-        if self.lasts(speed) > LASTS_MAX {
-            let why = format!(
-                "it lasts {:?}, and at most {LASTS_MAX:?} are replayed; add --speed",
-                self.lasts(speed)
-            );
-            return Err(whole(why));
-        }
+        self.check_lasts(speed).map_err(whole)?;
         let (ranks, senders) = (roles.receivers() as u32, roles.senders() as u32);
         for (number, message) in self.messages.iter().enumerate() {
             let sender = self.sender_of(number, roles);
@@ -200,6 +198,17 @@ impl Recorded {
             return Err(whole(format!("{why}; see --nodes, --clients and --servers")));
         }
         Ok(())
+    }
+
+    /// Refuses times that are too long or too short.
+    fn check_lasts(&self, speed: f64) -> Result<(), String> {
+        let lasts = self.lasts(speed);
+        let bound = match lasts {
+            _ if lasts > LASTS_MAX => format!("at most {LASTS_MAX:?} are replayed; add --speed"),
+            _ if lasts < LASTS_MIN => format!("at least {LASTS_MIN:?} is replayed; ask for less --speed"),
+            _ => return Ok(()),
+        };
+        Err(format!("it lasts {lasts:?} at {speed} times its speed, and {bound}"))
     }
 
     /// The file.
@@ -485,6 +494,12 @@ mod tests {
         let file = read(day).expect("it is right");
         assert!(file.check(apart, 1.0).expect_err("a day").to_string().contains("add --speed"));
         assert_eq!(file.check(apart, 24.0), Ok(()));
+        let burst = read("{\"time\":0,\"size\":8}\n{\"time\":\"2us\",\"size\":8}").expect("it is right");
+        assert_eq!(burst.check(apart, 2.0), Ok(()));
+        for speed in [2.1, 1e3, f64::MAX] {
+            let refused = burst.check(apart, speed).expect_err("it is over at once").to_string();
+            assert!(refused.contains("at least 1µs is replayed; ask for less --speed"), "{refused}");
+        }
     }
 
     #[test]
