@@ -72,6 +72,17 @@ fn a_plan_says_how_long_it_takes_and_how_much_memory() {
 }
 
 #[test]
+fn launches_that_are_simulated_one_by_one_take_the_memory_of_one() {
+    let words = ["shuffle", "--nodes", "20", "--sizes", "4000", "--dry-run", "--json", "-"];
+    let bytes = |more: &[&str]| records(&[&words[..], more].concat())[0]["memory_bytes"].as_u64();
+    let one = bytes(&["--runs", "1"]);
+    assert!(one > Some(0));
+    for more in [["--set", "fault.drop_permille=1"], ["--vary", "fabric.link.gbps=100/200"]] {
+        assert_eq!(bytes(&[&more[..], &["--runs", "1000"]].concat()), one, "{more:?}");
+    }
+}
+
+#[test]
 fn everything_that_would_fail_is_said_at_once_and_before_anything_is_measured() {
     let (said, status) = refused(&[
         "perf",

@@ -3,7 +3,6 @@
 mod table;
 mod vary;
 
-use std::num::NonZero;
 use std::time::Instant;
 
 use farcall::TransportKind;
@@ -37,8 +36,8 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let tuning = ahead.made(shuffle.tuning.load_with(&UNCHECKED));
     let profile = ahead.made(profile(shuffle));
     let cells = ahead.made(cells(shuffle));
-    if let (Some(profile), Some(cells)) = (&profile, &cells) {
-        plan_cells(shuffle, profile.as_ref(), cells, &mut ahead);
+    if let (Some((_, settings)), Some(profile), Some(cells)) = (&tuning, &profile, &cells) {
+        plan_cells(shuffle, settings, profile.as_ref(), cells, &mut ahead);
     }
     let Some(weights) = ahead.decide(&shuffle.rehearsal, &shuffle.output)? else { return Ok(()) };
     // What could not be made has ended the command.
@@ -66,19 +65,26 @@ fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
 }
 
 /// The cells of the plan: what each simulation takes of time and memory, and whether it has a fabric.
-fn plan_cells(shuffle: &Shuffle, profile: Option<&Profile>, cells: &[(u32, Size)], ahead: &mut Ahead) {
+fn plan_cells(
+    shuffle: &Shuffle,
+    settings: &Settings,
+    profile: Option<&Profile>,
+    cells: &[(u32, Size)],
+    ahead: &mut Ahead,
+) {
+    let at_once = launches_at_once(shuffle, settings);
     for &transport in &shuffle.transport {
         for &(ranks, size) in cells {
             let simulated = profile.filter(|_| transport.is_simulated());
             let fitted = simulated.map(|profile| ahead.made(fitted(shuffle, profile, ranks)));
             let fabric = fitted.flatten();
-            let at_once = fabric.as_ref().map(|_| launches_at_once(shuffle));
-            let bytes = |at_once| at_once * launch_bytes(shuffle, transport, ranks);
+            let bytes = |_| at_once * launch_bytes(shuffle, transport, ranks);
             let cell = Planned {
                 name: format!("{transport} {ranks} nodes {size}"),
                 repeats: format!("{} operations", shuffle.ops),
-                lasts: fabric.map_or(Lasts::Unknown, |profile| lasts(shuffle, &profile, ranks, size)),
-                memory_bytes: at_once.map(bytes),
+                memory_bytes: fabric.as_ref().map(bytes),
+                lasts: fabric
+                    .map_or(Lasts::Unknown, |profile| lasts(shuffle, &profile, ranks, size, at_once)),
             };
             ahead.plan([shuffle.varying.planned(cell)]);
         }
@@ -95,15 +101,14 @@ fn launch_bytes(shuffle: &Shuffle, transport: TransportKind, ranks: u32) -> u64 
     checks::simulation_bytes(transport, ranks.into(), shuffle.collective.peers(ranks).into())
 }
 
-/// How many launches are simulated at a time.
-fn launches_at_once(shuffle: &Shuffle) -> u64 {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let launches = shuffle.launches.min(shuffle.ops) * shuffle.push.len() as u64;
-    launches.min(cores as u64)
+/// How many launches are simulated at a time; with --vary each is one of its own.
+fn launches_at_once(shuffle: &Shuffle, settings: &Settings) -> u64 {
+    let launches = shuffle.launches.min(shuffle.ops) as usize * shuffle.push.len();
+    if shuffle.varying.vary.is_empty() { launches::simulated_at_once(launches, settings) as u64 } else { 1 }
 }
 
 /// About how long it takes to simulate the operations of a cell: each message is some packets, and an answer.
-fn lasts(shuffle: &Shuffle, profile: &Profile, ranks: u32, size: Size) -> Lasts {
+fn lasts(shuffle: &Shuffle, profile: &Profile, ranks: u32, size: Size, at_once: u64) -> Lasts {
     let plan = plan(shuffle, ranks, size, shuffle.push[0]);
     let messages = match plan.collective {
         Collective::Shuffle => f64::from(ranks) * f64::from(ranks),
@@ -113,8 +118,7 @@ fn lasts(shuffle: &Shuffle, profile: &Profile, ranks: u32, size: Size) -> Lasts 
     let packets = plan.message_bytes.div_ceil(profile.nic.mtu_bytes).max(1) + 1;
     let operations = (shuffle.ops + u64::from(shuffle.warmup) * shuffle.launches) * shuffle.push.len() as u64;
     let events = operations as f64 * messages * packets as f64 * EVENTS_PER_PACKET;
-    let rate = EVENTS_PER_SECOND * launches_at_once(shuffle) as f64;
-    Lasts::about_seconds(events / rate)
+    Lasts::about_seconds(events / (EVENTS_PER_SECOND * at_once as f64))
 }
 
 /// Makes all measurements, and reports each as soon as it is made.

@@ -96,9 +96,7 @@ pub fn run(
         heard(parts.iter().sum::<f64>() / parts.len() as f64);
     };
     let at_once = match place {
-        // What faults take is counted, and counters are of the whole process.
-        Place::Simulated(_) if draws_faults(means) => 1,
-        Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
+        Place::Simulated(_) => simulated_at_once(jobs.len(), &means.settings),
         Place::Threads | Place::Processes(_) => 1,
     };
     // Counters are of the whole process: of several launches at once none can say which were its own.
@@ -127,8 +125,15 @@ pub fn run(
     Ok(of_plans)
 }
 
+/// How many of so many launches are simulated at a time.
+pub fn simulated_at_once(launches: usize, settings: &Settings) -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    // What faults take is counted, and counters are of the whole process.
+    if draws_faults(settings) { 1 } else { launches.min(cores) }
+}
+
 /// Whether packets are lost, or worse, on purpose.
-fn draws_faults(Means { settings, .. }: &Means) -> bool {
+fn draws_faults(settings: &Settings) -> bool {
     let without = Settings::default().fault;
     settings.fault != FaultSettings { seed: settings.fault.seed, ..without }
 }
@@ -195,6 +200,17 @@ fn in_parallel<J: Sync, R: Send>(jobs: &[J], at_once: usize, run: impl Fn(&J) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launches_that_draw_faults_are_simulated_one_by_one() {
+        let settings = |assignments: &[&str]| {
+            Settings::load(assignments.iter().map(|text| (*text).to_owned())).expect("they are right")
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        assert_eq!(simulated_at_once(1_000, &settings(&[])), cores);
+        assert_eq!(simulated_at_once(1, &settings(&["fault.seed=3"])), 1);
+        assert_eq!(simulated_at_once(1_000, &settings(&["fault.drop_permille=1"])), 1);
+    }
 
     #[test]
     fn jobs_are_done_once_each_and_come_back_in_order() {
