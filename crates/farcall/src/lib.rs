@@ -91,6 +91,7 @@
 //! | choose a transport, see which was taken | [`TransportKind`], [`Endpoint::way`] |
 //! | read what a process counts | [`CounterFile`], [`CounterReader`] |
 //! | learn who calls, decide who may | [`Reply::principal`], [`policy`] |
+//! | hand the context of a trace on, keep the slowest calls | [`spans`] |
 //! | tune | [`parameters`] |
 //! | run clusters that you do not have | [`simulated`] |
 
@@ -107,6 +108,7 @@ pub mod parameters;
 pub mod policy;
 mod serving_threads;
 pub mod simulated;
+pub mod spans;
 mod transports;
 #[cfg(feature = "typed")]
 pub mod typed;

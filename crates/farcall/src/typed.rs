@@ -9,7 +9,9 @@
 //! take bytes.
 
 mod decode;
+mod traced;
 
+use core::any::type_name;
 use core::marker::PhantomData;
 use core::time::Duration;
 use std::fmt::Debug;
@@ -22,9 +24,11 @@ use serde::de::DeserializeOwned;
 
 pub use self::decode::DEPTH_MAX;
 use self::decode::value_of;
+use self::traced::{REFUSED, Side, ended, failure_of, in_scope, received, sent};
 
 use crate::client::{Client, ClientCall, ClientConnection, ClientError};
 use crate::endpoint::{CallError, Endpoint, Peer, Reply};
+use crate::spans::{BegunSpan, TraceContext, begin_call};
 
 /// With this code requests are refused that are not of the service's type.
 pub const MALFORMED: u8 = 255;
@@ -59,6 +63,9 @@ pub trait TypedService {
     type Reply: Serialize + DeserializeOwned;
     /// Why there is no answer, in the handler's words.
     type Error: Serialize + DeserializeOwned + Debug;
+    /// Whether requests carry the context of their trace ([`spans`](crate::spans)) in front: a byte without
+    /// one, 29 and the state with one. A part of what both sides agree on, as the types are.
+    const TRACED: bool = false;
 }
 
 /// Why a typed call has no reply.
@@ -105,9 +112,9 @@ impl Endpoint {
         &self,
         mut handler: impl FnMut(S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
     ) {
-        self.serve(S::SERVICE, move |request, reply| match value_of(request.payload()) {
-            Ok(value) => answer::<S>(reply, &handler(value)),
-            Err(_) => reply.refuse(MALFORMED),
+        self.serve(S::SERVICE, move |request, reply| match received::<S>(request.payload()) {
+            Some((value, span)) => answer::<S>(reply, span, || handler(value)),
+            None => reply.refuse(MALFORMED),
         });
     }
 
@@ -116,12 +123,12 @@ impl Endpoint {
         &self,
         mut handler: impl FnMut(&Caller, S::Request) -> Result<S::Reply, S::Error> + Send + 'static,
     ) {
-        self.serve(S::SERVICE, move |request, reply| match value_of(request.payload()) {
-            Ok(value) => {
+        self.serve(S::SERVICE, move |request, reply| match received::<S>(request.payload()) {
+            Some((value, span)) => {
                 let caller = Caller { peer: request.peer(), principal: reply.principal() };
-                answer::<S>(reply, &handler(&caller, value));
+                answer::<S>(reply, span, || handler(&caller, value));
             }
-            Err(_) => reply.refuse(MALFORMED),
+            None => reply.refuse(MALFORMED),
         });
     }
 
@@ -134,12 +141,16 @@ impl Endpoint {
         threads: usize,
         handler: impl Fn(S::Request) -> Result<S::Reply, S::Error> + Send + Sync + 'static,
     ) -> io::Result<()> {
-        self.serve_blocking(S::SERVICE, threads, move |request, reply| match value_of(request.payload()) {
-            Ok(value) => match postcard::to_stdvec(&handler(value)) {
+        self.serve_blocking(S::SERVICE, threads, move |request, reply| {
+            let Some((value, span)) = received::<S>(request.payload()) else {
+                return reply.refuse(MALFORMED);
+            };
+            let result = in_scope(span.as_ref(), || handler(value));
+            match postcard::to_stdvec(&result) {
                 Ok(answer) => reply.send(answer),
                 Err(_) => drop(reply),
-            },
-            Err(_) => reply.refuse(MALFORMED),
+            }
+            ended(span, result.is_err().then_some(REFUSED), None);
         })
     }
 
@@ -150,9 +161,17 @@ impl Endpoint {
         request: &S::Request,
         within: Duration,
     ) -> TypedResult<S> {
-        let payload = encode(request)?;
-        let answer = self.call(peer, S::SERVICE, &payload).within(within).wait();
-        decode::<S>(answer.as_deref().map_err(|error| error.clone().into()))
+        let span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
+        let payload = encode::<S>(request, span.as_ref())?;
+        let call = self.call(peer, S::SERVICE, &payload).within(within).start();
+        let traced = span.as_ref().filter(|span| span.is_recorded()).and(call.as_ref().ok());
+        let traced = traced.and_then(|call| call.traced(peer));
+        // Handlers that run while this waits are not on behalf of the caller's request.
+        let _none = S::TRACED.then(|| TraceContext::enter(None));
+        let answer = call.and_then(|call| call.wait());
+        let result = decode::<S>(answer.as_deref().map_err(|error| error.clone().into()));
+        ended(span, failure_of::<S>(&result).as_deref(), traced.map(Side::Caller));
+        result
     }
 }
 
@@ -166,7 +185,7 @@ impl Client {
         peer: Peer,
         request: &S::Request,
     ) -> Result<TypedCall<S>, TypedError<S::Error>> {
-        Ok(TypedCall { call: self.call(peer, S::SERVICE, encode(request)?), of: PhantomData })
+        TypedCall::new(request, |payload| self.call(peer, S::SERVICE, payload))
     }
 }
 
@@ -179,7 +198,7 @@ impl ClientConnection {
         &self,
         request: &S::Request,
     ) -> Result<TypedCall<S>, TypedError<S::Error>> {
-        Ok(TypedCall { call: self.call(S::SERVICE, encode(request)?), of: PhantomData })
+        TypedCall::new(request, |payload| self.call(S::SERVICE, payload))
     }
 }
 
@@ -187,10 +206,20 @@ impl ClientConnection {
 #[must_use = "a call is sent by `send` or `wait`"]
 pub struct TypedCall<S> {
     call: ClientCall,
+    span: Option<BegunSpan>,
     of: PhantomData<fn() -> S>,
 }
 
 impl<S: TypedService> TypedCall<S> {
+    fn new(
+        request: &S::Request,
+        call: impl FnOnce(Vec<u8>) -> ClientCall,
+    ) -> Result<Self, TypedError<S::Error>> {
+        let span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
+        let call = call(encode::<S>(request, span.as_ref())?);
+        Ok(Self { call, span, of: PhantomData })
+    }
+
     /// As [`ClientCall::within`].
     pub fn within(mut self, timeout: Duration) -> Self {
         self.call = self.call.within(timeout);
@@ -200,27 +229,44 @@ impl<S: TypedService> TypedCall<S> {
     /// Sends the call; dropping the future cancels it.
     pub async fn send(self) -> TypedResult<S> {
         let answer = self.call.await;
-        decode::<S>(answer.as_deref().map_err(Clone::clone))
+        end::<S>(self.span, answer.as_deref())
     }
 
     /// Sends the call and blocks this thread until it is complete, as [`ClientCall::wait`].
     pub fn wait(self) -> TypedResult<S> {
         let answer = self.call.wait();
-        decode::<S>(answer.as_deref().map_err(Clone::clone))
+        end::<S>(self.span, answer.as_deref())
     }
 }
 
-/// Answers with what a handler gave.
-fn answer<S: TypedService>(reply: Reply<'_>, result: &Result<S::Reply, S::Error>) {
-    match postcard::to_stdvec(result) {
+/// Runs a handler and answers with what it gave.
+fn answer<S: TypedService>(
+    reply: Reply<'_>,
+    span: Option<BegunSpan>,
+    handler: impl FnOnce() -> Result<S::Reply, S::Error>,
+) {
+    let traced = span.as_ref().filter(|span| span.is_recorded()).and_then(|_| reply.traced());
+    let result = in_scope(span.as_ref(), handler);
+    match postcard::to_stdvec(&result) {
         Ok(answer) => reply.send(&answer),
         // The caller is told that there is no answer.
         Err(_) => drop(reply),
     }
+    ended(span, result.is_err().then_some(REFUSED), traced.map(Side::Server));
 }
 
-fn encode<T: Serialize, E: Debug>(request: &T) -> Result<Vec<u8>, TypedError<E>> {
-    postcard::to_stdvec(request).map_err(|error| TypedError::NotEncoded { why: error.to_string() })
+fn encode<S: TypedService>(
+    request: &S::Request,
+    span: Option<&BegunSpan>,
+) -> Result<Vec<u8>, TypedError<S::Error>> {
+    sent(request, span).map_err(|error| TypedError::NotEncoded { why: error.to_string() })
+}
+
+/// Ends a typed call of a client.
+fn end<S: TypedService>(span: Option<BegunSpan>, answer: Result<&[u8], &ClientError>) -> TypedResult<S> {
+    let result = decode::<S>(answer.map_err(Clone::clone));
+    ended(span, failure_of::<S>(&result).as_deref(), None);
+    result
 }
 
 fn decode<S: TypedService>(answer: Result<&[u8], ClientError>) -> TypedResult<S> {

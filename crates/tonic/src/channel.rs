@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use farcall::bootstrap::random_incarnation;
+use farcall::spans::BegunSpan;
 use farcall::{Client, ClientError, ClientPending, Endpoint, NoServer, Peer, Service, WatchError};
 use tonic::Status;
 use tonic::body::Body;
@@ -17,6 +18,7 @@ use crate::GRPC;
 use crate::pieces::{Gathered, Source, too_many};
 use crate::pulled::{PushesAborted, pulled_body};
 use crate::status::{of_error, timeout_of};
+use crate::traced;
 use crate::wire::{Ask, ENOUGH, PATH_BYTES_MAX, Piece, bytes_of};
 
 /// How long a call without a deadline may wait for its next piece.
@@ -73,6 +75,19 @@ impl Channel {
     pub(crate) fn ask(&self, ask: &Ask, deadline: Option<Instant>) -> ClientPending {
         let left = deadline.map_or(QUIET_MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         self.client.call(self.peer, self.at, ask.encode()).within(left).into_future()
+    }
+
+    /// An exchange, and its span to the beginning of the response.
+    async fn spanned(
+        self,
+        request: http::Request<Body>,
+        span: Option<BegunSpan>,
+    ) -> Result<http::Response<Body>, Status> {
+        let response = self.exchange(request).await;
+        if let Some(span) = span {
+            span.end(response.as_ref().err().map(ToString::to_string).as_deref());
+        }
+        response
     }
 
     async fn exchange(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
@@ -181,7 +196,9 @@ impl tower_service::Service<http::Request<Body>> for Channel {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        Box::pin(self.clone().exchange(request))
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        // Here, and not when the future is polled: the scope is that of the caller.
+        let span = traced::begin_call(&mut request, self.at);
+        Box::pin(self.clone().spanned(request, span))
     }
 }

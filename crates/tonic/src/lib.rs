@@ -30,6 +30,7 @@ mod pieces;
 mod pulled;
 mod server;
 mod status;
+mod traced;
 mod wire;
 
 pub use channel::{Channel, ConnectError};

@@ -13,6 +13,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
+use farcall::spans::BegunSpan;
 use farcall::{CallError, Client, ClientError, Deferred, Endpoint, Peer, Reply, Request, Service};
 use http_body::Frame;
 use tokio::runtime::Handle;
@@ -25,6 +26,7 @@ use crate::GRPC;
 use crate::exchanges::{Exchange, Exchanges, Pushed};
 use crate::pieces::{Answering, failed};
 use crate::status::{MALFORMED, TOO_MANY, UNKNOWN_EXCHANGE, timeout_of};
+use crate::traced;
 use crate::wire::{Ask, ENOUGH, Piece, bytes_of};
 
 /// How often a server asks whether callers that it works for live.
@@ -141,10 +143,11 @@ impl<S: Served> Acceptor<S> {
                 let deadline = timeout_of(&headers).map(|timeout| Instant::now() + timeout);
                 *http.headers_mut() = headers;
                 let begun = Begun { peer, number: exchange, deadline };
+                let span = traced::begin_handler(&mut http, request.service());
                 if is_whole {
-                    self.begin_whole(http.map(|()| whole(data)), begun, reply);
+                    self.begin_whole(http.map(|()| whole(data)), begun, span, reply);
                 } else {
-                    self.begin_stream(http, data, begun, reply);
+                    self.begin_stream(http, data, begun, span, reply);
                 }
             }
             Ok(Ask::Push { exchange, is_last, data }) => {
@@ -173,11 +176,12 @@ impl<S: Served> Acceptor<S> {
     }
 
     /// A request that is all there: its response may be so at once.
-    fn begin_whole(&self, request: http::Request<Body>, begun: Begun, reply: Reply<'_>) {
+    fn begin_whole(&self, request: http::Request<Body>, begun: Begun, span: BegunSpan, reply: Reply<'_>) {
         let _in_runtime = self.runtime.enter();
         let mut service = self.service.clone();
         let started = catch_unwind(AssertUnwindSafe(|| {
-            let mut first = Box::pin(first_piece(Answering::Called(Box::pin(service.call(request))), begun));
+            let called = traced::handled(span, &mut service, request);
+            let mut first = Box::pin(first_piece(Answering::Called(Box::pin(called)), begun));
             match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready((piece, rest)) => Ok((piece, rest)),
                 Poll::Pending => Err(first),
@@ -218,7 +222,14 @@ impl<S: Served> Acceptor<S> {
     }
 
     /// A request of which more follows: the caller is told at once that it may send that.
-    fn begin_stream(&self, request: http::Request<()>, data: Bytes, begun: Begun, reply: Reply<'_>) {
+    fn begin_stream(
+        &self,
+        request: http::Request<()>,
+        data: Bytes,
+        begun: Begun,
+        span: BegunSpan,
+        reply: Reply<'_>,
+    ) {
         let ((pushes, pushed), (pulls, pulled)) = (mpsc::channel(1), mpsc::channel(1));
         let exchange = Exchange { pushes: Some(pushes), pulls, task: None };
         if !self.exchanges.add(begun.peer, begun.number, exchange) {
@@ -228,7 +239,7 @@ impl<S: Served> Acceptor<S> {
         let request = request.map(|()| Body::new(Pushes { first: data, pushed, is_over: false }));
         let (mut service, exchanges) = (self.service.clone(), self.exchanges.clone());
         self.spawn(begun, async move {
-            let answering = Answering::Called(Box::pin(service.call(request)));
+            let answering = Answering::Called(Box::pin(traced::handled(span, &mut service, request)));
             serve_pulls(exchanges, begun, answering, pulled).await;
         });
     }

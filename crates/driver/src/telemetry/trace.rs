@@ -115,7 +115,12 @@ impl Tracer {
 
     /// The records kept, oldest first. Those that are overwritten while this reads are left out.
     pub fn records(&self) -> Vec<TraceRecord> {
-        self.ring.copy().into_iter().map(unpack).collect()
+        self.newest(self.ring.records)
+    }
+
+    /// The newest `count` of them, as [`Tracer::records`] has them.
+    pub fn newest(&self, count: usize) -> Vec<TraceRecord> {
+        self.ring.copy(count).into_iter().map(unpack).collect()
     }
 
     /// How many records were lost because the ring was full.
@@ -140,11 +145,12 @@ impl Ring {
         self.completed.store(number + 1, Ordering::Release);
     }
 
-    fn copy(&self) -> Vec<[u64; 2]> {
+    fn copy(&self, count: usize) -> Vec<[u64; 2]> {
         let Some(cells) = self.cells.get() else { return Vec::new() };
         let capacity = cells.len() as u64;
         let end = self.completed.load(Ordering::Acquire);
-        let start = end.saturating_sub(capacity).max(self.first.load(Ordering::Relaxed)).min(end);
+        let start =
+            end.saturating_sub(capacity.min(count as u64)).max(self.first.load(Ordering::Relaxed)).min(end);
         let cell = |number: u64| &cells[(number & (capacity - 1)) as usize];
         let load = |number| cell(number).each_ref().map(|word| word.load(Ordering::Relaxed));
         let copied: Vec<_> = (start..end).map(load).collect();
@@ -191,6 +197,8 @@ mod tests {
         (0..10).for_each(|number| record(&tracer, number));
         let operations: Vec<_> = tracer.records().iter().map(|record| record.operation).collect();
         assert_eq!((operations, tracer.overwritten()), (vec![6, 7, 8, 9], 6));
+        let newest: Vec<_> = tracer.newest(2).iter().map(|record| record.operation).collect();
+        assert_eq!((newest, tracer.newest(99).len(), tracer.newest(0).len()), (vec![8, 9], 4, 0));
     }
 
     #[test]

@@ -21,6 +21,8 @@ use super::sessions::Peer;
 use super::slab::OPERATIONS_MAX;
 use super::state::State;
 use super::{Endpoint, RESERVED};
+#[cfg(feature = "typed")]
+use crate::spans::TracedOperation;
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or
 /// `.await`.
@@ -108,6 +110,14 @@ impl<'e> Pending<'e> {
     pub fn wait(mut self) -> Result<Response<'e>, CallError> {
         let result = self.call.wait();
         self.response(result)
+    }
+
+    /// The call as the endpoint's trace names it, while that is on.
+    #[cfg(feature = "typed")]
+    pub(crate) fn traced(&self, peer: Peer) -> Option<TracedOperation> {
+        let tracer = self.call.endpoint().tracer();
+        let operation = self.call.operation().filter(|_| tracer.is_on())?.0;
+        Some(TracedOperation { tracer, session: peer.session, operation })
     }
 
     fn response(&self, result: Result<Kept, CallError>) -> Result<Response<'e>, CallError> {

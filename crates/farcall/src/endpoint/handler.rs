@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_base::Principal;
+#[cfg(feature = "typed")]
+use farcall_transport::trace::wire_number;
 use farcall_transport::{
     Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, SessionId, Status, Submission,
 };
@@ -13,6 +15,8 @@ use super::context::Context;
 use super::doorbell::Doorbell;
 use super::refusal;
 use super::sessions::Peer;
+#[cfg(feature = "typed")]
+use crate::spans::TracedOperation;
 
 /// A request, read where it arrived.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +118,17 @@ impl<'a> Reply<'a> {
     pub fn principal(&self) -> Principal {
         let context = self.context.as_ref().expect("the context is there until the reply is consumed");
         context.state.sessions.principal_of(self.session).clone()
+    }
+
+    /// The request as the endpoint's trace names it, while that is on.
+    #[cfg(feature = "typed")]
+    pub(crate) fn traced(&self) -> Option<TracedOperation> {
+        let context = self.context.as_ref().expect("the context is there until the reply is consumed");
+        context.state.tracer.is_on().then(|| TracedOperation {
+            tracer: context.state.tracer.clone(),
+            session: self.request.session,
+            operation: wire_number(self.request.token),
+        })
     }
 
     /// The sending half of the endpoint, for loans and calls before the answer.

@@ -79,6 +79,16 @@ impl CallTracer {
         self.tracer.records()
     }
 
+    /// The newest of them, at most `count`.
+    pub fn newest(&self, count: usize) -> Vec<TraceRecord> {
+        self.tracer.newest(count)
+    }
+
+    /// The time of a tick.
+    pub fn time_of(&self, ticks: u64) -> Instant {
+        self.clock.time_of(ticks)
+    }
+
     /// How many records were lost because the ring was full.
     pub fn overwritten(&self) -> u64 {
         self.tracer.overwritten()

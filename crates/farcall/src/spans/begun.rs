@@ -1,0 +1,102 @@
+//! A span from its beginning to its end.
+
+use std::sync::Arc;
+
+use farcall_base::Instant;
+use farcall_driver::clock::Clock;
+use farcall_transport::Service;
+
+use super::context::TraceContext;
+use super::ids::SpanId;
+use super::recorder::{Recording, recording};
+use super::span::{SPAN_NAME_BYTES_MAX, STAGES_MAX, Span, SpanKind, Stage, cut};
+
+/// The longest words about a failure.
+const FAILURE_BYTES_MAX: usize = 256;
+
+/// A call that was begun: the context to hand on, and the span if the process records.
+#[derive(Debug)]
+#[must_use = "a span that is dropped counts as given up"]
+pub struct BegunSpan {
+    context: Option<TraceContext>,
+    recorded: Option<Recorded>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    recording: Arc<Recording>,
+    parent: Option<SpanId>,
+    kind: SpanKind,
+    name: String,
+    service: u16,
+    begin: Instant,
+}
+
+/// Begins a call of a service in the scope of this thread: what the caller hands on is the context of the
+/// scope, or of the new span if the process records.
+pub fn begin_call(name: &str, service: Service) -> BegunSpan {
+    begin(SpanKind::Client, name, service, TraceContext::current())
+}
+
+/// Begins to serve a request that came with this context: run the handler in the scope of
+/// [`BegunSpan::context`].
+pub fn begin_handler(name: &str, service: Service, received: Option<TraceContext>) -> BegunSpan {
+    begin(SpanKind::Server, name, service, received)
+}
+
+fn begin(kind: SpanKind, name: &str, service: Service, cause: Option<TraceContext>) -> BegunSpan {
+    let Some(recording) = recording() else { return BegunSpan { context: cause, recorded: None } };
+    let parent = cause.as_ref().map(|cause| cause.span);
+    let context = match cause {
+        Some(cause) => cause.within(SpanId::random()),
+        None => TraceContext::root(),
+    };
+    let name = cut(name, SPAN_NAME_BYTES_MAX).to_owned();
+    let recorded = Recorded { recording, parent, kind, name, service: service.0, begin: Clock::new().now() };
+    BegunSpan { context: Some(context), recorded: Some(recorded) }
+}
+
+impl BegunSpan {
+    /// What is handed on, to the server or to the calls of the handler.
+    pub fn context(&self) -> Option<&TraceContext> {
+        self.context.as_ref()
+    }
+
+    /// Whether it will be a span.
+    #[cfg(feature = "typed")]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// It has ended, well or with a failure.
+    pub fn end(self, failure: Option<&str>) {
+        self.end_with(failure, |_| Vec::new());
+    }
+
+    /// As [`BegunSpan::end`]; the stages up to its end are asked for if the span is kept.
+    pub(crate) fn end_with(mut self, failure: Option<&str>, stages: impl FnOnce(Instant) -> Vec<Stage>) {
+        self.finish(failure, stages);
+    }
+
+    fn finish(&mut self, failure: Option<&str>, stages: impl FnOnce(Instant) -> Vec<Stage>) {
+        let Some((recorded, context)) = self.recorded.take().zip(self.context.take()) else { return };
+        let Recorded { recording, parent, kind, name, service, begin } = recorded;
+        let end = Clock::new().now();
+        let nanos = end.as_nanos().saturating_sub(begin.as_nanos());
+        if !recording.wants(kind, &name, nanos) {
+            return;
+        }
+        let mut stages = stages(end);
+        stages.truncate(STAGES_MAX);
+        // Its first stage may have begun before the handler, and with it the span.
+        let begin = stages.iter().map(|stage| stage.begin).min().map_or(begin, |first| first.min(begin));
+        let failure = failure.map(|failure| cut(failure, FAILURE_BYTES_MAX).to_owned());
+        recording.add(Span { context, parent, kind, name, service, begin, end, failure, stages });
+    }
+}
+
+impl Drop for BegunSpan {
+    fn drop(&mut self) {
+        self.finish(Some("given up before its end"), |_| Vec::new());
+    }
+}

@@ -1,0 +1,36 @@
+//! Spans: one call as its caller and its server saw it, and the context that joins the spans of a request on
+//! its way through many processes, as W3C Trace Context and OpenTelemetry have them.
+//!
+//! A [`TraceContext`] travels where calls have room for it: with typed services that say so
+//! (`TypedService::TRACED`), with gRPC, and in any payload by [`TraceContext::put`]. A handler runs within
+//! the scope of its caller's context, and calls made in that scope pass it on. Nothing is read, written or
+//! sent for services that do not ask for it.
+//!
+//! While a process has a [`SpanRecorder`], both ends of such calls are spans, of which it keeps the slowest
+//! and writes them for a collector of OpenTelemetry. Without one the context of the caller passes through
+//! unchanged.
+
+mod begun;
+mod context;
+mod ids;
+mod otlp;
+mod recorder;
+mod scope;
+mod slowest;
+mod span;
+#[cfg(feature = "typed")]
+mod stages;
+mod state;
+mod wire;
+
+pub use begun::{BegunSpan, begin_call, begin_handler};
+pub use context::{MalformedContext, TRACEPARENT_BYTES_MAX, TraceContext};
+pub use ids::{SpanId, TraceId};
+pub use otlp::{Origin, Resource, lines};
+pub use recorder::{RecorderError, SpanRecorder};
+pub use scope::{Entered, Scoped};
+pub use slowest::{KEPT_MAX, Keep, SPAN_NAMES_MAX};
+pub use span::{SPAN_NAME_BYTES_MAX, STAGES_MAX, Span, SpanKind, Stage};
+#[cfg(feature = "typed")]
+pub(crate) use stages::TracedOperation;
+pub use state::{TRACESTATE_BYTES_MAX, TRACESTATE_MEMBERS_MAX};

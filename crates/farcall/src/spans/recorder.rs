@@ -1,0 +1,166 @@
+//! The recorder of a process: it keeps the slowest spans, and a thread of its own writes them.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use farcall_driver::CounterFile;
+
+use super::otlp::{Origin, Resource, lines};
+use super::slowest::{Keep, Slowest};
+use super::span::{Span, SpanKind};
+
+farcall_driver::declare_counters! {
+    /// The spans and contexts of a process.
+    pub struct SpanCounters {
+        ended: "spans" => "Spans that ended while they were recorded",
+        names_left_out: "spans" => "Spans of names that found no room in their window",
+        written: "spans" => "Slowest spans that were written",
+        not_written: "spans" => "Slowest spans that were lost because the file or pipe took them not",
+        malformed_contexts: "headers" => "Trace contexts of peers that were malformed or over their bounds, and dropped",
+    }
+}
+
+/// The counters, which any thread may have, one at a time. They are there from the first use on.
+fn counters() -> MutexGuard<'static, SpanCounters> {
+    static COUNTERS: OnceLock<Mutex<SpanCounters>> = OnceLock::new();
+    let new = || Mutex::new(SpanCounters::new(CounterFile::process(), "spans"));
+    COUNTERS.get_or_init(new).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A context of a peer was dropped.
+pub(super) fn count_malformed() {
+    counters().malformed_contexts.increment();
+}
+
+/// Whether there is a recorder: all that calls of traced services pay without one.
+static IS_RECORDED: AtomicBool = AtomicBool::new(false);
+static RECORDER: RwLock<Option<Arc<Recording>>> = RwLock::new(None);
+
+/// What spans are given to when they end.
+#[derive(Debug)]
+pub(super) struct Recording {
+    window: Mutex<Window>,
+    is_over: Condvar,
+}
+
+#[derive(Debug)]
+struct Window {
+    slowest: Slowest,
+    is_over: bool,
+}
+
+/// The recorder, if there is one.
+pub(super) fn recording() -> Option<Arc<Recording>> {
+    if !IS_RECORDED.load(Ordering::Relaxed) {
+        return None;
+    }
+    RECORDER.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+impl Recording {
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a span that has ended; says whether it is one of the slowest so far.
+    pub fn wants(&self, kind: SpanKind, name: &str, nanos: u64) -> bool {
+        let window = self.window();
+        let (wants, has_room) =
+            (window.slowest.wants(kind, name, nanos), window.slowest.has_room(kind, name));
+        drop(window);
+        let counters = counters();
+        counters.ended.increment();
+        counters.names_left_out.add(u64::from(!has_room));
+        wants
+    }
+
+    pub fn add(&self, span: Span) {
+        self.window().slowest.add(span);
+    }
+
+    /// The spans of a window when it is over, and whether it is the last.
+    fn next(&self, length: Duration) -> (Vec<Span>, bool) {
+        let window = self.window();
+        let waited = self.is_over.wait_timeout_while(window, length, |window| !window.is_over);
+        let (mut window, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (window.slowest.take(), window.is_over)
+    }
+}
+
+/// Why a process cannot record.
+#[derive(Debug, thiserror::Error)]
+pub enum RecorderError {
+    /// There is one recorder of a process.
+    #[error("the process records spans already; drop the other recorder first")]
+    Already,
+    /// The system has no thread to give.
+    #[error("there is no thread that writes the spans: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Keeps the slowest spans of this process and writes them at the end of each window, until it is dropped;
+/// then it writes those of the last one.
+#[derive(Debug)]
+pub struct SpanRecorder {
+    recording: Arc<Recording>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SpanRecorder {
+    /// Begins to record: from now on both ends of calls of traced services in this process are spans. They are
+    /// written as [`lines`] to `to`, by a thread of their own. What `to` does not take is lost and counted.
+    ///
+    /// # Errors
+    /// The process has a recorder, or the system no thread.
+    pub fn start(
+        resource: Resource,
+        keep: Keep,
+        mut to: impl Write + Send + 'static,
+    ) -> Result<Self, RecorderError> {
+        let window = Mutex::new(Window { slowest: Slowest::new(keep.slowest), is_over: false });
+        let recording = Arc::new(Recording { window, is_over: Condvar::new() });
+        let mut recorder = RECORDER.write().unwrap_or_else(PoisonError::into_inner);
+        if recorder.is_some() {
+            return Err(RecorderError::Already);
+        }
+        let of_writer = Arc::clone(&recording);
+        let write = move || loop {
+            let (spans, is_over) = of_writer.next(keep.window);
+            write(&resource, &spans, &mut to);
+            if is_over {
+                return;
+            }
+        };
+        let writer = std::thread::Builder::new().name("farcall-spans".to_owned()).spawn(write)?;
+        *recorder = Some(Arc::clone(&recording));
+        IS_RECORDED.store(true, Ordering::Relaxed);
+        Ok(Self { recording, writer: Some(writer) })
+    }
+}
+
+impl Drop for SpanRecorder {
+    fn drop(&mut self) {
+        IS_RECORDED.store(false, Ordering::Relaxed);
+        *RECORDER.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.recording.window().is_over = true;
+        self.recording.is_over.notify_all();
+        if let Some(writer) = self.writer.take() {
+            // What it could not write it has counted; a writer that panicked has said so.
+            _ = writer.join();
+        }
+    }
+}
+
+fn write(resource: &Resource, spans: &[Span], to: &mut impl Write) {
+    if spans.is_empty() {
+        return;
+    }
+    let text = lines(resource, Origin::now(), spans);
+    let outcome = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+    let counters = counters();
+    let counter = if outcome.is_ok() { counters.written } else { counters.not_written };
+    counter.add(spans.len() as u64);
+}
