@@ -144,7 +144,7 @@ mod tests {
             !slowest.wants(SpanKind::Client, "orders", 7) && slowest.wants(SpanKind::Client, "orders", 8)
         );
         assert_eq!(nanos(&mut slowest), [1, 7, 9, 70, 90]);
-        assert_eq!(nanos(&mut slowest), []);
+        assert_eq!(nanos(&mut slowest), [0_u64; 0]);
     }
 
     #[test]
