@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use farcall::bootstrap::random_incarnation;
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 
 /// How often another name is tried when one is taken.
 const NAMES_MAX: usize = 16;
@@ -56,6 +56,16 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Opens a file to be appended to, and makes it if there is none; a link is refused.
 pub fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+}
+
+/// The program of that name on the search path, or at a path of its own if the name is one.
+pub fn on_search_path(program: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(is_program);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(is_program)
 }
 
 /// A folder for files of this process only, which goes with this value.
@@ -126,6 +136,19 @@ mod tests {
         write_beside(&place, b"two").expect("it is written");
         let mode = fs::metadata(&place).expect("it is there").permissions().mode();
         assert_eq!((mode & 0o777, fs::read(&place).expect("it is there")), (0o600, b"two".to_vec()));
+    }
+
+    #[test]
+    fn only_what_can_be_started_is_a_program() {
+        let folder = ScratchFolder::new().expect("a folder");
+        let place = folder.file("program");
+        let name = place.to_str().expect("its name is text");
+        fs::write(&place, "").expect("room");
+        assert_eq!(on_search_path(name), None, "nobody may start it");
+        fs::set_permissions(&place, Permissions::from_mode(0o700)).expect("it is ours");
+        assert_eq!(on_search_path(name).as_deref(), Some(&*place));
+        assert!(on_search_path("sh").is_some_and(|shell| shell.is_absolute()));
+        assert_eq!(on_search_path("a program that nobody has"), None);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What can be known to fail before it is tried.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use farcall::{Presence, TransportKind};
 use farcall_lab::explain::recorded::RunFolder;
+use farcall_lab::files::on_search_path;
 use farcall_lab::groups::ControlGroups;
 use rustix::fs::{Access, access};
 
@@ -111,7 +112,7 @@ pub fn launcher_of_mpi(transports: &[TransportKind]) -> Result<(), Failure> {
     if !transports.contains(&TransportKind::MPI) {
         return Ok(());
     }
-    let Some(mpirun) = found(MPIRUN) else {
+    let Some(mpirun) = on_search_path(MPIRUN) else {
         return Err(Failure::Run(
             "--transport: mpirun, which starts the processes of mpi, is not installed (Debian: openmpi-bin)"
                 .to_owned(),
@@ -130,13 +131,6 @@ pub fn launcher_of_mpi(transports: &[TransportKind]) -> Result<(), Failure> {
 fn is_open_mpi(mpirun: &Path) -> bool {
     let version = Command::new(mpirun).arg("--version").output();
     version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI"))
-}
-
-/// The program of that name on the search path.
-fn found(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(is_program)
 }
 
 #[cfg(test)]

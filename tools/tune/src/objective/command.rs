@@ -3,7 +3,6 @@
 
 use core::time::Duration;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use farcall::bootstrap::end_with_this_thread;
-use farcall_lab::files::{create_new, write_beside};
+use farcall_lab::files::{create_new, on_search_path, write_beside};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -67,22 +66,12 @@ impl CommandPlan {
     /// Whether the program is there: better said before a search than in it.
     pub fn check(&self) -> Result<(), ObjectiveError> {
         match &self.program {
-            Some(program) if !is_there(program) => Err(ObjectiveError::NotFound { command: program.clone() }),
+            Some(program) if on_search_path(program).is_none() => {
+                Err(ObjectiveError::NotFound { command: program.clone() })
+            }
             _ => Ok(()),
         }
     }
-}
-
-/// Whether a shell would find the program.
-fn is_there(program: &str) -> bool {
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if program.contains('/') {
-        return runs(Path::new(program));
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| runs(&folder.join(program)))
 }
 
 impl CommandObjective {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use farcall_limit::{Core, CorePair};
 
 use super::PeerError;
+use crate::files::on_search_path;
 
 /// No program takes longer than this for one figure.
 const WITHIN_SECONDS: &str = "20";
@@ -26,8 +27,7 @@ const ON_ITS_CORE: &str = "case \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" in 0) cor
 
 /// Whether a program of that name is on the search path.
 pub fn is_here(program: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+    on_search_path(program).is_some()
 }
 
 /// A program in the folder `bin` of a Python package, as `python3` finds it.
