@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use common::ranks::{Hosts, Ranks, children_of, kill, workloads, workloads_over};
+use common::until;
 use serde_json::Value;
 
 /// How many hosts a cluster has.
@@ -112,11 +113,11 @@ fn at_work(hosts: Option<&Hosts>, arguments: &[String], folder: &Folder) -> Rank
         let at_work = ranks.children.iter().filter(|child| !children_of(child.id()).is_empty());
         at_work.count() >= if arguments[0] == "msgrate" { 2 } else { 3 }
     };
-    while !is_at_work(&ranks) {
+    until("processes are at work", || {
         let ended = ranks.children[0].try_wait().expect("it is a child");
         assert_eq!(ended, None, "rank 0 of {arguments:?} ended before it began");
-        std::thread::yield_now();
-    }
+        is_at_work(&ranks)
+    });
     ranks
 }
 
@@ -147,9 +148,7 @@ fn when_rank_0_is_killed_the_others_say_so_and_leave_nothing_behind() {
                 .is_ok_and(|program| program == std::path::Path::new(env!("CARGO_BIN_EXE_farcall")))
         };
         // The system has ended them, at the latest when their ranks are gone; it may not have told yet.
-        while at_work.iter().any(is_ours) {
-            std::thread::yield_now();
-        }
+        until("the processes of lost ranks are gone", || !at_work.iter().any(is_ours));
         assert!(folder.is_read(), "{arguments:?}");
     }
 }

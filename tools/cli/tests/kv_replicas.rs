@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::farcall;
 use common::stores::{Folder, Server, keys, kv, put, run, whole_replicas};
+use common::{farcall, until};
 
 #[test]
 fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
@@ -217,15 +217,15 @@ fn waits(process: u32) -> u64 {
 
 /// A counter of a process, once it is not 0: they are brought up to date now and then.
 fn counter(server: &Server, name: &str) -> u64 {
-    loop {
+    let mut value = 0;
+    until(name, || {
         let (_, listing, _) = run(&["stat", &server.0.id().to_string()]);
         let line = listing.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
-        let value = line.unwrap_or_else(|| panic!("{name} is counted")).split_whitespace().nth(1);
-        match value.and_then(|value| value.parse().ok()).expect("a number") {
-            0 => std::thread::yield_now(),
-            value => return value,
-        }
-    }
+        let text = line.unwrap_or_else(|| panic!("{name} is counted")).split_whitespace().nth(1);
+        value = text.and_then(|value| value.parse().ok()).expect("a number");
+        value > 0
+    });
+    value
 }
 
 fn remove(folder: &str) {

@@ -9,11 +9,24 @@ pub mod surroundings;
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 /// The tests of this file run in threads, and measurements need the cores for themselves.
 static CORES: Mutex<()> = Mutex::new(());
+
+/// How long what must happen may take: far longer than it ever does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until something holds that another process brings about, and fails where it never does.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}: not in {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
 
 /// Runs the program to its end.
 pub fn farcall(arguments: &[&str]) -> Output {

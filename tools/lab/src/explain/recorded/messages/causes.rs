@@ -167,7 +167,8 @@ fn callback(stream: &Stream, sides: Sides) -> Option<Cause> {
     let nanos = stream.trace.part("complete").least;
     let per_second = stream.per_second / stream.threads / stream.receiver.runs();
     let share = (per_second * nanos / 1e9).min(sides.receiver);
-    let without = sides.receiver / (sides.receiver - share).max(1.0 / GAIN_MAX);
+    // What is nearly all of a side's work gains as much as the side: it is named before it.
+    let without = (sides.receiver / (sides.receiver - share).max(f64::MIN_POSITIVE)).min(GAIN_MAX);
     (share > 0.0 && sides.receiver >= FULL_FROM).then(|| Cause {
         rule: "callback",
         words: format!(
@@ -269,6 +270,8 @@ mod tests {
         assert_eq!(first((0.6, 0.02), json!({}), json!({}), 10.0), Some("receiver"));
         assert_eq!(first((0.02, 0.6), json!({}), json!({}), 10.0), Some("sender"));
         assert_eq!(first((0.6, 0.02), json!({}), json!({}), 900.0), Some("callback"));
+        // Others had the core for a while: the callback is all that the receiver does.
+        assert_eq!(first((0.999, 0.15), json!({}), json!({}), 850.0), Some("callback"));
         let late = json!({"ring+shm#0.unexpected": 900_000});
         assert_eq!(first((0.6, 0.02), json!({}), late, 10.0), Some("posted_late"));
     }
