@@ -114,19 +114,24 @@ fn explained(name: &str, arguments: &[&str]) -> String {
     said
 }
 
+/// Runs in which a cause has to come first once. Where others use the cores, what they take may come before it.
+const TRIES: usize = 8;
+
 #[test]
 fn a_receiver_works_on_each_message_and_what_limits_the_stream_is_said() {
     let messages = ["msgrate", "--transport", "ring+shm", "--mode", "callbacks-avail", "--sizes", "8"];
     let slow = ["--in-flight", "16", "--count", "2000", "--handler", "100us", "--trace"];
-    let said = explained("handler", &[&messages[..], &slow].concat());
-    let first = said.lines().find(|line| line.contains("what limits: ")).expect("a cause");
-    // Where others use the cores that is said before.
-    let causes = [
-        "what the receiver does with each message",
-        "a core that is shared",
-        "the receiver is the slower side",
-    ];
-    assert!(causes.iter().any(|cause| first.contains(cause)), "{said}");
+    let mut scores = Vec::new();
+    let said = (0..TRIES).find_map(|_| {
+        let said = explained("handler", &[&messages[..], &slow].concat());
+        let causes = said.lines().skip_while(|line| *line != "hypotheses").skip(1);
+        let is_it = |cause: &str| cause.contains(". what the receiver does with each message");
+        let place = causes.take_while(|line| !line.is_empty()).position(is_it);
+        scores.push(place.unwrap_or_else(|| panic!("it is no cause at all: {said}")));
+        (scores.last() == Some(&0)).then_some(said)
+    });
+    let said = said
+        .unwrap_or_else(|| panic!("it is first in none of {TRIES} runs, but in these places: {scores:?}"));
     let next = said.lines().find(|line| line.contains("what next: ")).expect("an experiment");
     assert!(next.contains("times the rate if it is the first cause"), "{said}");
 }
@@ -135,8 +140,17 @@ fn a_receiver_works_on_each_message_and_what_limits_the_stream_is_said() {
 fn of_durable_writes_the_log_is_named_or_ruled_out() {
     let writes = ["perf", "writeThroughput", "--transport", "ring+shm", "--durability", "flushed"];
     let said = explained("log", &[&writes[..], &["--objects", "500", "--count", "300"]].concat());
-    let log = ["what limits: the log's flushes: the busiest log flushes", "the log is not what limits"];
-    assert!(log.iter().any(|words| said.contains(words)), "{said}");
+    let line = said.lines().find(|line| line.contains("it flushes ")).unwrap_or_else(|| panic!("{said}"));
+    let share = line.split("it flushes ").nth(1).and_then(|rest| rest.split(' ').next());
+    let percent: f64 = share.and_then(|share| share.parse().ok()).expect("a share of the time");
+    // Whether the disk is slow is the machine's affair, and what follows from it is not. What was rounded to a
+    // half may be either.
+    let cause = match percent {
+        50.0 => "flushes",
+        _ if percent > 50.0 => "what limits: 1. the log's flushes: it flushes",
+        _ => "the log is not what limits: it flushes",
+    };
+    assert!(line.contains(cause), "{said}");
 }
 
 #[test]

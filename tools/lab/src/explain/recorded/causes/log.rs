@@ -29,7 +29,9 @@ const MARGIN: f64 = 0.06;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DurableWrites {
     in_flight: f64,
-    /// The share of the time for which a server's log flushes.
+    /// Each has a log; what these counted is known of all together.
+    servers: f64,
+    /// The share of the time for which a log flushes: of several the mean.
     busy: f64,
     /// The time of a flush, in nanoseconds.
     flush_nanos: f64,
@@ -62,7 +64,7 @@ impl DurableWrites {
         let (together, flush_nanos) = (records / groups / each, counted("flush_time") / groups);
         let busy = (rate / servers / together * flush_nanos / 1e9).min(1.0);
         let in_flight = figure.in_flight.max(1) as f64;
-        Some(Self { in_flight, busy, flush_nanos, together })
+        Some(Self { in_flight, servers, busy, flush_nanos, together })
     }
 
     /// Whether the log is what they wait for.
@@ -71,8 +73,12 @@ impl DurableWrites {
     }
 
     fn words(&self) -> String {
+        let logs = match self.servers {
+            1.0 => "it flushes".to_owned(),
+            servers => format!("the logs of {servers:.0} servers flush on average"),
+        };
         format!(
-            "the busiest log flushes {:.0} % of the time, {:.1} us each, and {:.1} of {:.0} writes in flight share one",
+            "{logs} {:.0} % of the time, {:.1} us each, and {:.1} of {:.0} writes in flight share one",
             self.busy * 100.0,
             self.flush_nanos / 1e3,
             self.together,
@@ -141,11 +147,15 @@ mod tests {
 
     /// A measurement of 1000 writes a second, in groups of `together` that took that long.
     fn writes(in_flight: u64, together: u64, flush_us: u64) -> Option<DurableWrites> {
+        writes_to(1, in_flight, together, flush_us)
+    }
+
+    fn writes_to(servers: u64, in_flight: u64, together: u64, flush_us: u64) -> Option<DurableWrites> {
         let groups = 5000 / together;
         let figure = json!({
             "schema": "", "command": "perf", "test": "writeThroughput", "transport": "ring+shm",
             "name": "writeThroughput100.1", "value": 1e3, "unit": "1/s", "statistic": "over_wall_clock",
-            "samples": 5000, "in_flight": in_flight, "clients": 1, "servers": 1, "calls_per_second": 1e3,
+            "samples": 5000, "in_flight": in_flight, "clients": 1, "servers": servers, "calls_per_second": 1e3,
             "durability": "flushed",
             "server_counters": {
                 "kv-log#0.groups": groups, "kv-log#0.records": 5000,
@@ -166,6 +176,14 @@ mod tests {
         assert_eq!(rules(&slow), ["flush", "writes_together", "change_the_first"]);
         let first = &findings(&slow, "t")[0];
         assert!((first.figure("gain").expect("a gain") - 40.0).abs() < 1e-6, "{first:?}");
+        assert!(slow.words().starts_with("it flushes 98 % of the time"), "{}", slow.words());
+    }
+
+    #[test]
+    fn of_several_logs_the_mean_is_called_one() {
+        let several = writes_to(2, 8, 1, 1000).expect("durable writes");
+        let words = several.words();
+        assert!(words.starts_with("the logs of 2 servers flush on average 50 % of the time"), "{words}");
     }
 
     #[test]
