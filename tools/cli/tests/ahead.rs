@@ -133,6 +133,38 @@ fn a_dry_run_fails_as_the_run_would() {
 }
 
 #[test]
+fn a_dry_run_refuses_what_the_run_refuses_and_says_it_in_the_same_words() {
+    let cases: [&[&str]; 6] = [
+        &["perf", "writeThroughput", "--vary", "ring.ring_bytes=64K/128K", "--transport", "ring+shm"],
+        &["perf", "echo", "--vary", "fabric.link.gbps=1/2", "--transport", "basic+udp"],
+        &["shuffle", "--push", "deterministic,random", "--vary", "fabric.link.gbps=100/200"],
+        &["shuffle", "--vary", "fabric.link.gbps=100/none", "--nodes", "2"],
+        &["msgrate", "--vary", "ring.ring_bytes=64K/64K/1", "--transport", "ring+shm"],
+        &["benchkv", "--vary", "ring.ring_bytes=64K/128K,ring.ring_bytes=64K/256K"],
+    ];
+    for arguments in cases {
+        let said = |more: &[&str]| {
+            let output = farcall(&[arguments, more].concat());
+            let said = String::from_utf8(output.stderr).expect("messages are text");
+            (said, output.status.code())
+        };
+        let (run, status) = said(&["--quiet"]);
+        assert!(run.contains("vary") || run.contains("fabric"), "{arguments:?}: {run}");
+        assert_eq!(said(&["--dry-run"]), (run, status), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_although_the_plan_cannot_be_written() {
+    let words = ["perf", "--transport", "basic+sim", "--handler", "1us", "echoWorkload", "--dry-run"];
+    let (said, status) = refused(&[&words[..], &["--json", "/no/such/file"]].concat());
+    assert_eq!(status, Some(2), "{said:?}");
+    for sentence in ["--handler is for echo only", "cannot write to /no/such/file"] {
+        assert!(said.iter().any(|line| line.contains(sentence)), "no `{sentence}` in {said:?}");
+    }
+}
+
+#[test]
 fn mpi_as_root_is_refused_before_minutes_are_spent() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
     command.args(["msgrate", "--transport", "basic+udp,mpi", "--dry-run"]);

@@ -6,10 +6,8 @@ use std::process::Command;
 use farcall::{Presence, TransportKind};
 use farcall_lab::explain::recorded::RunFolder;
 use farcall_lab::files::on_search_path;
-use farcall_lab::groups::ControlGroups;
 use rustix::fs::{Access, access};
 
-use super::memory_words;
 use crate::arguments::{Output, Recording};
 use crate::failure::Failure;
 use crate::output::Destination;
@@ -27,37 +25,6 @@ const LANE_BYTES: u64 = 80 << 10;
 pub fn simulation_bytes(transport: TransportKind, hosts: u64, peers: u64) -> u64 {
     let of_session = if transport == TransportKind::RING_SIM { LANE_BYTES } else { SESSION_BYTES };
     hosts * (HOST_BYTES + peers * of_session)
-}
-
-/// Refuses a simulation that takes more memory than there is.
-pub fn memory(needed_bytes: Option<u64>) -> Result<(), Failure> {
-    let (Some(needed), Some(free)) = (needed_bytes, free_bytes()) else { return Ok(()) };
-    fits(needed, free)
-}
-
-fn fits(needed: u64, free: u64) -> Result<(), Failure> {
-    if needed <= free {
-        return Ok(());
-    }
-    Err(Failure::Run(format!(
-        "--nodes: the simulation takes some {} of memory, and this machine has {} free; ask for fewer nodes, \
-         or for one launch at a time with --runs 1",
-        memory_words(needed),
-        memory_words(free)
-    )))
-}
-
-/// Memory that this process may still take, as far as the system says.
-fn free_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let free = available_bytes(&text)?;
-    Some(ControlGroups::of_this_process().memory_bytes_max().map_or(free, |limit| limit.min(free)))
-}
-
-fn available_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 /// Refuses folders and files that results cannot be written to.
@@ -136,18 +103,6 @@ fn is_open_mpi(mpirun: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn free_memory_is_read_and_held_against_what_is_needed() {
-        assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
-        assert_eq!(available_bytes("MemTotal: 9 kB\n"), None);
-        assert_eq!(fits(1 << 30, 1 << 30), Ok(()));
-        let sentences = fits(3 << 30, 1 << 29).expect_err("six times as much").sentences();
-        assert!(
-            sentences[0].contains("some 3.0 GB of memory, and this machine has 512 MB free"),
-            "{sentences:?}"
-        );
-    }
 
     #[test]
     fn a_path_below_a_file_is_refused_and_one_that_can_be_made_is_not() {

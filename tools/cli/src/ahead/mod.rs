@@ -5,6 +5,7 @@
 //! are said at once. `--dry-run` prints the plan and ends.
 
 pub mod checks;
+pub mod memory;
 
 use core::fmt;
 use core::time::Duration;
@@ -16,6 +17,7 @@ use crate::arguments::measuring::Rehearsal;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::duration_words;
+use memory::{Memory, memory_words};
 
 /// The version of the objects that `--dry-run --json` writes.
 const SCHEMA: &str = "farcall.plan.v1";
@@ -40,8 +42,8 @@ pub struct Planned {
     pub repeats: String,
     /// All of them together.
     pub lasts: Lasts,
-    /// Memory that its simulation takes, in bytes.
-    pub memory_bytes: Option<u64>,
+    /// Memory that its simulation takes.
+    pub memory: Option<Memory>,
 }
 
 /// A plan, and what was found about it.
@@ -90,10 +92,13 @@ impl Ahead {
     /// Ends the look ahead: the weights of the cells if the command is to go on, `None` if it was a
     /// rehearsal; everything that was found if it cannot.
     pub fn decide(mut self, rehearsal: &Rehearsal, output: &Output) -> Result<Option<Vec<f64>>, Failure> {
-        self.check(checks::memory(self.cells.iter().filter_map(|cell| cell.memory_bytes).max()));
+        let memory = self.cells.iter().filter_map(|cell| cell.memory.as_ref());
+        let checked = memory.max_by_key(|memory| memory.bytes).map_or(Ok(()), Memory::check);
+        self.check(checked);
         if rehearsal.dry_run {
-            let mut report = Report::open(output.json.as_ref())?;
-            self.show(&mut report)?;
+            // Where the plan cannot be written is one thing that is wrong, and not all of them.
+            let shown = Report::open(output.json.as_ref()).and_then(|mut report| self.show(&mut report));
+            self.check(shown);
         }
         Failure::all(core::mem::take(&mut self.refused))?;
         Ok((!rehearsal.dry_run).then(|| self.weights()))
@@ -132,7 +137,7 @@ impl Ahead {
             "cell": cell.name,
             "repeats": cell.repeats,
             "seconds": cell.lasts.known().map(|time| time.as_secs_f64()),
-            "memory_bytes": cell.memory_bytes,
+            "memory_bytes": cell.memory.as_ref().map(|memory| memory.bytes),
         })
     }
 
@@ -158,17 +163,8 @@ impl Ahead {
 
 impl Planned {
     fn memory(&self) -> String {
-        self.memory_bytes.map_or_else(String::new, |bytes| format!(", {} of memory", memory_words(bytes)))
-    }
-}
-
-/// Bytes of memory, in words.
-pub fn memory_words(bytes: u64) -> String {
-    const GIB: f64 = (1_u64 << 30) as f64;
-    const MIB: f64 = (1_u64 << 20) as f64;
-    match bytes as f64 {
-        bytes if bytes >= GIB => format!("{:.1} GB", bytes / GIB),
-        bytes => format!("{:.0} MB", (bytes / MIB).max(1.0)),
+        let words = |memory: &Memory| format!(", {} of memory", memory_words(memory.bytes));
+        self.memory.as_ref().map_or_else(String::new, words)
     }
 }
 
@@ -210,7 +206,7 @@ mod tests {
     use super::*;
 
     fn cell(lasts: Lasts) -> Planned {
-        Planned { name: "echo100".to_owned(), repeats: "3 blocks".to_owned(), lasts, memory_bytes: None }
+        Planned { name: "echo100".to_owned(), repeats: "3 blocks".to_owned(), lasts, memory: None }
     }
 
     #[test]

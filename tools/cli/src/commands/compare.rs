@@ -77,7 +77,7 @@ fn planned(compare: &Compare, row: &BudgetRow) -> Planned {
         name: format!("{} {}", row.transport(), row.name()),
         repeats: format!("{} blocks", compare.blocks),
         lasts: Lasts::About(block * compare.blocks as u32),
-        memory_bytes: None,
+        memory: None,
     }
 }
 

@@ -31,6 +31,9 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     ahead.check(vary::check(arguments));
     ahead.plan(clients.iter().map(|&clients| planned(arguments, clients)));
     let on = ahead.made(arguments.over.bench().map_err(Failure::run));
+    if let Some(on) = &on {
+        ahead.check(vary::check_parameters(arguments, on));
+    }
     let weights = ahead.decide(&arguments.rehearsal, &arguments.output)?;
     let (Some(weights), Some(bench), Some(on)) = (weights, bench, on) else { return Ok(()) };
     let report = Report::open(arguments.output.json.as_ref())?;
@@ -66,7 +69,7 @@ fn planned(arguments: &BenchKvArguments, clients: u64) -> Planned {
     let name = format!("{} {}", arguments.transport(), counted(clients as usize, "client"));
     let repeats = counted(arguments.runs as usize, "run");
     let lasts = Lasts::About(arguments.seconds * arguments.runs as u32 + START);
-    arguments.varying.planned(Planned { name, repeats, lasts, memory_bytes: None })
+    arguments.varying.planned(Planned { name, repeats, lasts, memory: None })
 }
 
 /// Runs all of them, and reports each as soon as it has run.

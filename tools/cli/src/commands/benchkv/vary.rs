@@ -23,6 +23,14 @@ pub fn check(arguments: &BenchKvArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses parameters that cannot be varied.
+pub fn check_parameters(arguments: &BenchKvArguments, bench: &Bench) -> Result<(), Failure> {
+    match arguments.varying.vary.is_empty() {
+        true => Ok(()),
+        false => vary::check(&arguments.varying, arguments.tuning.seed, &VariedStore { arguments, bench }),
+    }
+}
+
 /// Runs the benchmark.
 pub fn run(arguments: &BenchKvArguments, bench: &Bench, mut report: Report) -> Result<(), Failure> {
     let varied = VariedStore { arguments, bench };

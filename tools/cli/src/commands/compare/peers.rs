@@ -63,7 +63,7 @@ pub fn look_ahead(compare: &Compare, chosen: &[Peer], tuning: &(Vec<String>, Set
         name,
         repeats: format!("{} blocks", plan.blocks),
         lasts: Lasts::About(block(arms) * plan.blocks as u32),
-        memory_bytes: None,
+        memory: None,
     }));
 }
 

@@ -47,6 +47,13 @@ impl Kernel {
         Some(rest.trim().to_owned())
     }
 
+    /// Bytes that programs may still take without others being pushed out.
+    pub fn memory_available(&self) -> Option<u64> {
+        let text = self.field("/proc/meminfo", "MemAvailable")?;
+        let kib: u64 = text.split_whitespace().next()?.parse().ok()?;
+        kib.checked_mul(1024)
+    }
+
     fn place(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

@@ -5,6 +5,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 
 use super::finding::Finding;
 use super::kernel::{Kernel, chosen};
+use crate::ahead::memory::memory_words;
 
 /// The length of the file that is tried.
 const TRIED_BYTES: u64 = 1 << 20;
@@ -70,17 +71,15 @@ fn transparent(kernel: &Kernel) -> Finding {
 fn available(kernel: &Kernel) -> Finding {
     const SUBJECT: &str = "memory available";
     /// Below this much a store with its default settings does not fit.
-    const KIB_MIN: u64 = 512 << 10;
-    let text = kernel.field("/proc/meminfo", "MemAvailable");
-    let kib = text.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-    match kib {
+    const BYTES_MIN: u64 = 512 << 20;
+    match kernel.memory_available() {
         None => Finding::note(SUBJECT, "not known: /proc/meminfo does not say"),
-        Some(kib) if kib < KIB_MIN => Finding::warning(
+        Some(bytes) if bytes < BYTES_MIN => Finding::warning(
             SUBJECT,
-            format!("{} MiB", kib >> 10),
+            memory_words(bytes),
             "end other programs, or give a store less with `farcall kv serve --memory`",
         ),
-        Some(kib) => Finding::good(SUBJECT, format!("{} MiB", kib >> 10)),
+        Some(bytes) => Finding::good(SUBJECT, memory_words(bytes)),
     }
 }
 

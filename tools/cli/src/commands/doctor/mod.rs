@@ -3,7 +3,7 @@
 mod cores;
 mod finding;
 mod isolation;
-mod kernel;
+pub mod kernel;
 mod limits;
 mod memory;
 mod network;

@@ -25,6 +25,9 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     ahead.check(vary::check(msgrate));
     ahead.plan(rows.iter().map(|rate| planned(msgrate, rate)));
     let bench = ahead.made(msgrate.over.bench().map_err(Failure::run));
+    if let Some(bench) = &bench {
+        ahead.check(vary::check_parameters(msgrate, bench));
+    }
     let (Some(weights), Some(bench)) = (ahead.decide(&msgrate.rehearsal, &msgrate.output)?, bench) else {
         return Ok(());
     };
@@ -75,7 +78,7 @@ fn check(msgrate: &Msgrate, ahead: &mut Ahead) {
 fn planned(msgrate: &Msgrate, rate: &MessageRate) -> Planned {
     let repeats = counted(msgrate.runs as usize, "run");
     let (name, lasts) = (table::full_name(rate), Lasts::Unknown);
-    msgrate.varying.planned(Planned { name, repeats, lasts, memory_bytes: None })
+    msgrate.varying.planned(Planned { name, repeats, lasts, memory: None })
 }
 
 /// All that is measured; rows of the same transport, size and number in flight follow each other.

@@ -33,6 +33,17 @@ pub fn check(msgrate: &Msgrate) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses parameters that cannot be varied.
+pub fn check_parameters(msgrate: &Msgrate, bench: &Bench) -> Result<(), Failure> {
+    if msgrate.varying.vary.is_empty() {
+        return Ok(());
+    }
+    let seed = msgrate.tuning.seed;
+    let checked =
+        |transport| vary::check(&msgrate.varying, seed, &VariedMessages { msgrate, transport, bench });
+    msgrate.transports().into_iter().try_for_each(checked)
+}
+
 /// Measures every row over every transport.
 pub fn run(msgrate: &Msgrate, bench: &Bench, mut report: Report) -> Result<(), Failure> {
     for transport in msgrate.transports() {

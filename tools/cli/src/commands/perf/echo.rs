@@ -13,10 +13,9 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
-use super::simulated::{lasts, run_note, simulation_failure};
+use super::simulated::{CLIENTS_AND_SERVERS, lasts, memory_of, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Vary, Workload, counted, record_of};
 use super::{check_sizes, defaults, sizes, vary};
-use crate::ahead::checks::simulation_bytes;
 use crate::arguments::Perf;
 use crate::failure::Failure;
 
@@ -68,13 +67,13 @@ impl Workload for Echo {
                     lasts(fabric, calls, there, size.0 as f64)
                 }
             };
-            let bytes =
-                |_| simulation_bytes(transport, (clients + servers) as u64, clients.max(servers) as u64);
+            let memory =
+                |_| memory_of(CLIENTS_AND_SERVERS, transport, clients + servers, clients.max(servers));
             let test = test.clone();
             let run = move |site: Site<'_>, _: &Heard<'_>| measure(&test, transport, size, site);
-            let (about, memory_bytes) = (format!("echo{size}"), fabric.map(bytes));
+            let (about, memory) = (format!("echo{size}"), fabric.map(memory));
             let blocks = if fabric.is_some() { 1 } else { BLOCKS };
-            Measurement { about, blocks, lasts, memory_bytes, run: Box::new(run) }
+            Measurement { about, blocks, lasts, memory, run: Box::new(run) }
         };
         Ok(Plan { heading, measurements: sizes(perf, self).iter().map(measurement).collect() })
     }
@@ -88,7 +87,7 @@ impl Workload for Echo {
     }
 
     fn vary(&self) -> Option<Vary> {
-        Some(vary::run)
+        Some(Vary { check: vary::check, run: vary::run })
     }
 }
 

@@ -15,7 +15,7 @@ use farcall_lab::run::world::Role;
 use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
 
-use workload::{Plan, Site};
+use workload::{Plan, Site, Vary};
 pub use workload::{Workload, counted};
 
 use crate::ahead::{Ahead, checks};
@@ -49,12 +49,17 @@ struct Sites {
 }
 
 impl Sites {
-    fn of(&self, transport: TransportKind) -> Site<'_> {
-        match (&self.bench, &self.fabric) {
-            (_, Some(fabric)) if transport.is_simulated() => Site::Fabric(fabric),
-            (Some(bench), _) => Site::Machine(bench),
-            (None, _) => unreachable!("there is a bench or a fabric for every transport"),
+    /// That of a transport; `None` where it could not be made.
+    fn find(&self, transport: TransportKind) -> Option<Site<'_>> {
+        match transport.is_simulated() {
+            true => self.fabric.as_ref().map(Site::Fabric),
+            false => self.bench.as_ref().map(Site::Machine),
         }
+    }
+
+    /// That of a transport, once everything is made.
+    fn of(&self, transport: TransportKind) -> Site<'_> {
+        self.find(transport).expect("what could not be made has ended the command")
     }
 }
 
@@ -75,11 +80,12 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     let plans = fabric.as_ref().map(|fabric| plans(perf, &tests, &transports, fabric.as_ref(), &mut ahead));
     let parameters = fabric.as_ref().map(|fabric| parameters(perf, &tests, &transports, fabric.as_ref()));
     let parameters = parameters.and_then(|parameters| ahead.made(parameters));
+    let sites = Sites { bench, fabric: fabric.flatten() };
+    check_vary(perf, &tests, &transports, &sites, &mut ahead);
     let Some(weights) = ahead.decide(&perf.rehearsal, &perf.output)? else { return Ok(()) };
     let report = Report::open(perf.output.json.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters.unwrap_or_default())?;
     let report = report.of_ranks(&perf.over)?;
-    let sites = Sites { bench, fabric: fabric.flatten() };
     if perf.varying.vary.is_empty() {
         return measure(perf, &plans.unwrap_or_default(), sites, weights, report);
     }
@@ -147,6 +153,32 @@ fn check_ranks(perf: &Perf) -> Result<(), Failure> {
     }
 }
 
+/// What would fail with other parameters.
+fn check_vary(
+    perf: &Perf,
+    tests: &[&dyn Workload],
+    transports: &[TransportKind],
+    sites: &Sites,
+    ahead: &mut Ahead,
+) {
+    if perf.varying.vary.is_empty() {
+        return;
+    }
+    for vary in ahead.made(varied(tests)).into_iter().flatten() {
+        for &transport in transports {
+            let checked = sites.find(transport).map(|site| (vary.check)(perf, transport, site));
+            ahead.check(checked.unwrap_or(Ok(())));
+        }
+    }
+}
+
+/// How the tests are repeated with other parameters.
+fn varied(tests: &[&dyn Workload]) -> Result<Vec<Vary>, Failure> {
+    let varied: Option<Vec<_>> = tests.iter().map(|test| test.vary()).collect();
+    let sentence = "--vary: of the tests of perf only echo can be varied";
+    varied.ok_or_else(|| Failure::Usage(sentence.to_owned()))
+}
+
 /// Makes all measurements, and reports each as soon as it is made.
 fn measure(
     perf: &Perf,
@@ -188,13 +220,9 @@ fn vary(
     sites: &Sites,
     mut report: Report,
 ) -> Result<(), Failure> {
-    let varied: Option<Vec<_>> = tests.iter().map(|test| test.vary()).collect();
-    let Some(varied) = varied else {
-        return Err(Failure::Usage("--vary: of the tests of perf only echo can be varied".to_owned()));
-    };
-    for vary in varied {
+    for vary in varied(tests)? {
         for &transport in transports {
-            vary(perf, transport, sites.of(transport), &mut report)?;
+            (vary.run)(perf, transport, sites.of(transport), &mut report)?;
         }
     }
     report.end()

@@ -15,10 +15,9 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use super::echo::CALLS;
-use super::simulated::{self, run_note, simulation_failure};
+use super::simulated::{self, CLIENTS_AND_SERVERS, memory_of, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted};
 use crate::ahead::Lasts;
-use crate::ahead::checks::simulation_bytes;
 use crate::arguments::Perf;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -85,10 +84,12 @@ impl Workload for EchoWorkload {
         let measurement = |test: WorkloadTest| {
             let about = format!("{} at {:.0} %", test.mix, test.load * 100.0);
             let lasts = lasts(&test, fabric);
-            let (ranks, receivers) = (test.roles.ranks() as u64, test.roles.receivers() as u64);
-            let memory_bytes = fabric.map(|_| simulation_bytes(transport, ranks, receivers));
+            let (ranks, receivers) = (test.roles.ranks(), test.roles.receivers());
+            let asked_by =
+                if matches!(test.roles, Roles::Everyone(_)) { "--nodes" } else { CLIENTS_AND_SERVERS };
+            let memory = fabric.map(|_| memory_of(asked_by, transport, ranks, receivers));
             let run = move |site: Site<'_>, heard: &Heard<'_>| measure(&test, transport, site, heard);
-            Measurement { about, blocks: 1, lasts, memory_bytes, run: Box::new(run) }
+            Measurement { about, blocks: 1, lasts, memory, run: Box::new(run) }
         };
         let measurements = workloads(perf, fabric)?.into_iter().map(measurement).collect();
         let scaled = fabric.filter(|_| perf.scaling.scale_topology);

@@ -5,6 +5,8 @@ use farcall::simulated::Profile;
 use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
 use crate::ahead::Lasts;
+use crate::ahead::checks::simulation_bytes;
+use crate::ahead::memory::Memory;
 use crate::arguments::Perf;
 use crate::failure::Failure;
 
@@ -40,6 +42,16 @@ pub fn fabric(
     Ok(Some(SimulatedFabric { profile, seed: perf.tuning.seed }))
 }
 
+/// The options that say how many hosts there are where roles are apart.
+pub const CLIENTS_AND_SERVERS: &str = "--clients and --servers";
+
+/// Memory that the simulation of so many hosts takes, each with sessions to so many peers; one is simulated at
+/// a time.
+pub fn memory_of(asked_by: &'static str, transport: TransportKind, hosts: usize, peers: usize) -> Memory {
+    let bytes = simulation_bytes(transport, hosts as u64, peers as u64);
+    Memory { bytes, asked_by, alone: None }
+}
+
 /// How many hosts the command line asks for.
 fn hosts(perf: &Perf) -> usize {
     let apart = || perf.clients.unwrap_or(1) + perf.servers.unwrap_or(1);
@@ -48,7 +60,7 @@ fn hosts(perf: &Perf) -> usize {
 
 /// By which options.
 fn what_asks(perf: &Perf) -> &'static str {
-    if perf.nodes.is_some() { "--nodes" } else { "--clients and --servers" }
+    if perf.nodes.is_some() { "--nodes" } else { CLIENTS_AND_SERVERS }
 }
 
 /// Packets that carry a message of this length one way and its answer of that length back, and events of a
@@ -76,7 +88,7 @@ pub fn simulation_failure(error: SimulationError) -> Failure {
 pub fn run_note(run: &SimulatedRun) -> String {
     let (totals, wall) = (&run.totals, run.wall.as_secs_f64());
     format!(
-        "seed {}, trace {:016x}, {:.3} ms simulated in {wall:.2} s, {:.2} M events at {:.2} M/s, {} drops, {:.0} KB",
+        "seed {}, trace {:016x}, {:.3} ms simulated in {wall:.2} s, {:.2} M events at {:.2} M/s, {} drops, {:.0} KiB",
         run.seed,
         run.trace_hash,
         totals.now.as_secs_f64() * 1e3,

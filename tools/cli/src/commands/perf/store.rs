@@ -153,7 +153,7 @@ impl Workload for StoreWorkload {
                     about,
                     blocks: BLOCKS,
                     lasts,
-                    memory_bytes: None,
+                    memory: None,
                     run: Box::new(run),
                 });
             }

@@ -20,6 +20,11 @@ use crate::output::Report;
 /// What is known of each size.
 const METRICS: [Metric; 5] = [time("p50"), time("trimmed"), time("mean"), time("p99"), rate("rate")];
 
+/// Refuses what cannot be varied over one transport.
+pub fn check(perf: &Perf, transport: TransportKind, site: Site<'_>) -> Result<(), Failure> {
+    vary::check(&perf.varying, perf.tuning.seed, &VariedEcho { perf, transport, site })
+}
+
 /// Runs the test over one transport.
 pub fn run(
     perf: &Perf,

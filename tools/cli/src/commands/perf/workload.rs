@@ -17,6 +17,7 @@ use farcall_lab::table::Row;
 use farcall_lab::units::Size;
 use serde_json::Value;
 
+use crate::ahead::memory::Memory;
 use crate::ahead::{Lasts, Planned};
 use crate::arguments::Perf;
 use crate::arguments::measuring::Varying;
@@ -62,8 +63,14 @@ pub trait Workload: Debug + Sync {
     }
 }
 
-/// Repeats a test over one transport with other parameters, and reports what they do.
-pub type Vary = fn(&Perf, TransportKind, Site<'_>, &mut Report) -> Result<(), Failure>;
+/// A test that can be repeated over one transport with other parameters.
+#[derive(Clone, Copy)]
+pub struct Vary {
+    /// Refuses what cannot be.
+    pub check: fn(&Perf, TransportKind, Site<'_>) -> Result<(), Failure>,
+    /// Repeats it, and reports what the parameters do.
+    pub run: fn(&Perf, TransportKind, Site<'_>, &mut Report) -> Result<(), Failure>,
+}
 
 /// What a measurement over one transport runs on.
 #[derive(Clone, Copy)]
@@ -91,7 +98,7 @@ pub struct Measurement {
     /// How long it lasts.
     pub lasts: Lasts,
     /// Memory that its simulation takes, if it is one.
-    pub memory_bytes: Option<u64>,
+    pub memory: Option<Memory>,
     /// Makes it.
     pub run: Measure,
 }
@@ -112,7 +119,7 @@ impl Measurement {
     pub fn planned(&self, transport: TransportKind, varying: &Varying) -> Planned {
         let blocks = counted(self.blocks, "block");
         let name = format!("{transport} {}", self.about);
-        varying.planned(Planned { name, repeats: blocks, lasts: self.lasts, memory_bytes: self.memory_bytes })
+        varying.planned(Planned { name, repeats: blocks, lasts: self.lasts, memory: self.memory.clone() })
     }
 }
 

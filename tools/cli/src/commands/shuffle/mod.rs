@@ -16,6 +16,7 @@ use farcall_lab::run::collective::{Collective, CollectivePlan, PushLimits, PushP
 use farcall_lab::run::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
+use crate::ahead::memory::Memory;
 use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::{Growth, Ranks, Shuffle};
 use crate::commands::perf::simulated::{EVENTS_PER_PACKET, EVENTS_PER_SECOND};
@@ -38,6 +39,9 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let cells = ahead.made(cells(shuffle));
     if let (Some((_, settings)), Some(profile), Some(cells)) = (&tuning, &profile, &cells) {
         plan_cells(shuffle, settings, profile.as_ref(), cells, &mut ahead);
+    }
+    if let Some(cells) = &cells {
+        ahead.check(vary::check(shuffle, cells));
     }
     let Some(weights) = ahead.decide(&shuffle.rehearsal, &shuffle.output)? else { return Ok(()) };
     // What could not be made has ended the command.
@@ -78,11 +82,11 @@ fn plan_cells(
             let simulated = profile.filter(|_| transport.is_simulated());
             let fitted = simulated.map(|profile| ahead.made(fitted(shuffle, profile, ranks)));
             let fabric = fitted.flatten();
-            let bytes = |_| at_once * launch_bytes(shuffle, transport, ranks);
+            let memory = |_| memory(shuffle, transport, ranks, at_once);
             let cell = Planned {
                 name: format!("{transport} {ranks} nodes {size}"),
                 repeats: format!("{} operations", shuffle.ops),
-                memory_bytes: fabric.as_ref().map(bytes),
+                memory: fabric.as_ref().map(memory),
                 lasts: fabric
                     .map_or(Lasts::Unknown, |profile| lasts(shuffle, &profile, ranks, size, at_once)),
             };
@@ -94,6 +98,17 @@ fn plan_cells(
 /// The fabric with places for so many nodes.
 fn fitted(shuffle: &Shuffle, profile: &Profile, ranks: u32) -> Result<Profile, Failure> {
     shuffle.scaling.fitted(profile, ranks as usize, "--nodes")
+}
+
+/// Memory that so many launches at a time take.
+fn memory(shuffle: &Shuffle, transport: TransportKind, ranks: u32, at_once: u64) -> Memory {
+    let one = launch_bytes(shuffle, transport, ranks);
+    let options = match (shuffle.launches.min(shuffle.ops), shuffle.push.len()) {
+        (1, _) => "one way to --push",
+        (_, 1) => "--runs 1",
+        _ => "--runs 1 and one way to --push",
+    };
+    Memory { bytes: at_once * one, asked_by: "--nodes", alone: (at_once > 1).then_some((one, options)) }
 }
 
 /// Memory that a simulated launch takes.

@@ -13,7 +13,7 @@ use farcall_lab::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 use serde_json::{Value, json};
 
 use super::launch_bytes;
-use crate::ahead::memory_words;
+use crate::ahead::memory::memory_words;
 use crate::arguments::Shuffle;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -48,9 +48,9 @@ impl Cell<'_> {
         let memory_bytes = runs.iter().map(|run| run.totals.memory_bytes).max().unwrap_or(0);
         let traces: Vec<_> = runs.iter().map(|run| format!("{:016x}", run.trace_hash)).collect();
         report.line(format_args!(
-            "#   simulated in {seconds:.1} s: {:.2} M packet events/s, {drops} packets dropped, at most {:.1} MB for packets and events, traces {}",
+            "#   simulated in {seconds:.1} s: {:.2} M packet events/s, {drops} packets dropped, at most {} for packets and events, traces {}",
             events as f64 / seconds / 1e6,
-            memory_bytes as f64 / (1 << 20) as f64,
+            memory_words(memory_bytes as u64),
             traces.join(" "),
         ))
     }

@@ -17,11 +17,26 @@ use crate::output::Report;
 /// What is known of each number of nodes and size.
 const METRICS: [Metric; 2] = [time("p50"), time("mean")];
 
-/// Runs the shuffle over every transport.
-pub fn run(shuffle: &Shuffle, cells: &[(u32, Size)], mut report: Report) -> Result<(), Failure> {
+/// Refuses what cannot be varied.
+pub fn check(shuffle: &Shuffle, cells: &[(u32, Size)]) -> Result<(), Failure> {
+    if shuffle.varying.vary.is_empty() {
+        return Ok(());
+    }
     if shuffle.push.len() > 1 {
         return Err(Failure::Usage("--vary: choose one way to --push; it is no parameter".to_owned()));
     }
+    for &transport in &shuffle.transport {
+        let varied = VariedShuffle { shuffle, transport, cells, bench: None };
+        vary::check(&shuffle.varying, shuffle.tuning.seed, &varied)?;
+        if !transport.is_simulated() {
+            shuffle.over.bench().map_err(Failure::run)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs the shuffle over every transport.
+pub fn run(shuffle: &Shuffle, cells: &[(u32, Size)], mut report: Report) -> Result<(), Failure> {
     for &transport in &shuffle.transport {
         let bench = match transport.is_simulated() {
             true => None,

@@ -92,6 +92,11 @@ struct Varied<'a, S> {
     seed: u64,
 }
 
+/// Refuses what [`run`] would refuse before it measures.
+pub fn check<S: VariedTest>(varying: &Varying, seed: u64, subject: &S) -> Result<(), Failure> {
+    Varied::new(varying, seed, subject)?.prepare().map(drop)
+}
+
 /// Runs the test of every row in blocks, and says what the factors do to it.
 pub fn run<S: VariedTest>(
     varying: &Varying,
