@@ -106,6 +106,7 @@ mod names;
 mod node;
 pub mod parameters;
 pub mod policy;
+pub mod said;
 mod serving_threads;
 pub mod simulated;
 pub mod spans;

@@ -24,6 +24,7 @@ use crate::endpoint::{Endpoint, EndpointCounters, Guard, Idler};
 use crate::names::{Compared, NamesBook, NamesSource, WrittenDown, WrittenDownError};
 use crate::parameters::{EndpointSettings, Settings, SettingsError};
 use crate::policy::{PolicyFile, PolicyFileError};
+use crate::said;
 use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 
 /// This process as a member of its cluster.
@@ -66,6 +67,7 @@ impl Node {
 
     fn with_names(bootstrap: Bootstrap, source: NamesSource, settings: Settings) -> Self {
         let names = Arc::new(NamesBook::new(source, bootstrap.incarnation));
+        said::heed(&settings);
         Self { bootstrap, settings, names, endpoints: Default::default(), host: None }
     }
 

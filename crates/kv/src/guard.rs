@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use farcall::Service;
-use farcall::policy::{Object, PolicyFile, PolicyFileError, Principal, RefusalLog, Right, Rights};
+use farcall::policy::{Object, PolicyFile, PolicyFileError, Principal, Right, Rights};
+use farcall::said::{Kind, Level};
 use farcall_base::printable;
 
 use crate::TableId;
@@ -16,6 +17,9 @@ use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, DELETE, DROP_TABLE, GET, INCREMENT, MULTI_GET, MULTI_PUT, MultiGetRequest,
     MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
 };
+
+/// What is said of clients that are refused.
+static REFUSED: Kind = Kind::new(Level::Warning, "refusals by the policy of the store");
 
 /// The most principals whose rights are stored; beyond, all are put together again.
 const PRINCIPALS_MAX: usize = 1024;
@@ -83,7 +87,6 @@ pub enum Need {
 pub struct TableGuard {
     file: PolicyFile,
     known: HashMap<Principal, TableRights>,
-    log: RefusalLog,
 }
 
 impl TableGuard {
@@ -92,7 +95,7 @@ impl TableGuard {
     /// # Errors
     /// The file is of no use, for a reason that the error says.
     pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
-        Ok(Self { file: PolicyFile::open(path)?, known: HashMap::new(), log: RefusalLog::default() })
+        Ok(Self { file: PolicyFile::open(path)?, known: HashMap::new() })
     }
 
     /// Takes a changed policy over; to be called now and then.
@@ -145,7 +148,7 @@ impl TableGuard {
     /// Says on standard error that something was refused; gives the sentence for whoever asked.
     pub(crate) fn refuse(&mut self, principal: &Principal, what: &str) -> String {
         let why = format!("{principal} may not {what}");
-        self.log.refused(format_args!("refused by the policy: {why}"));
+        REFUSED.say(format_args!("refused by the policy: {why}"));
         why
     }
 }

@@ -8,7 +8,11 @@ use std::collections::HashMap;
 use farcall_base::Principal;
 use farcall_transport::{Service, SessionId};
 
-use crate::policy::{Object, PolicyFile, RefusalLog, Right};
+use crate::policy::{Object, PolicyFile, Right};
+use crate::said::{Kind, Level};
+
+/// What is said of peers that are refused.
+static REFUSED: Kind = Kind::new(Level::Warning, "refusals by the policy");
 
 /// What the peer of a session may do.
 #[derive(Debug)]
@@ -29,14 +33,13 @@ pub struct Guard {
     last: Option<(SessionId, Service, bool)>,
     /// Whether whoever takes the requests checks them in its own terms.
     leaves_requests: bool,
-    log: RefusalLog,
 }
 
 impl Guard {
     /// A guard by that policy, whose file is looked at again if it `renews`.
     pub fn new(file: PolicyFile, renews: bool) -> Self {
         let (permits, last, leaves_requests) = (HashMap::new(), None, false);
-        Self { file, renews, permits, last, leaves_requests, log: RefusalLog::default() }
+        Self { file, renews, permits, last, leaves_requests }
     }
 
     /// From now on whoever takes the requests checks them.
@@ -85,13 +88,13 @@ impl Guard {
         let unproven = Principal::Unproven;
         let principal = self.permits.get(&session).map_or(&unproven, |permit| &permit.principal);
         let why = format!("{principal} may not call service {}", service.0);
-        self.log.refused(format_args!("refused by the policy: {why}"));
+        REFUSED.say(format_args!("refused by the policy: {why}"));
         why
     }
 
     /// Says on standard error that a session ended because its peer sent a message.
     pub fn message_refused(&mut self, principal: &Principal) {
-        self.log.refused(format_args!("refused by the policy: {principal} may not send messages"));
+        REFUSED.say(format_args!("refused by the policy: {principal} may not send messages"));
     }
 
     /// Takes a changed policy over. Gives the sessions that are up, and whether their peers may send; `None`

@@ -27,8 +27,9 @@ pub use name::{Name, Text};
 pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
-    BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, MpiThreads, PARAMETERS,
-    PeersSettings, RingSettings, Settings, ShmSettings, ShmTrust, UdpSettings, VerbsSettings,
+    BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, LogLevel, LogSettings,
+    MpiThreads, PARAMETERS, PeersSettings, RingSettings, Settings, ShmSettings, ShmTrust, UdpSettings,
+    VerbsSettings,
 };
 pub use value::Value;
 

@@ -47,6 +47,16 @@ choice! {
     }
 }
 
+choice! {
+    /// What a process says on standard error beside its results.
+    LogLevel {
+        Off = "off", "Nothing.";
+        Errors = "errors", "What does not work any more.";
+        Warnings = "warnings", "That, and what is not as it should be.";
+        All = "all", "That, and what somebody may wait for.";
+    }
+}
+
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -196,6 +206,10 @@ parameters! {
     "Names under which endpoints listen."
     names: NamesSettings {
         lease: Duration = "5s", Domain::duration(LEASE_MIN, LEASE_MAX), Endpoint, "Time after which a registry forgets the names of a process that it has not heard of.";
+    }
+    "What a process says on standard error."
+    log: LogSettings {
+        level: LogLevel = "all", Domain::choice::<LogLevel>(), Endpoint, "What is said beside results; of each kind five messages in ten seconds at most, and the number of the others. What the last node that was made says holds for its process.";
     }
     "Endpoints, whatever their transport."
     endpoint: EndpointSettings {

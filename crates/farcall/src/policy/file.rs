@@ -7,8 +7,11 @@ use std::path::Path;
 
 use farcall_driver::{FileRefused, FileRules, WatchedFile};
 
-use super::refusals::say;
 use super::{Policy, PolicyError};
+use crate::said::{Kind, Level};
+
+/// What is said of files that have changed and are of no use.
+static POLICY_UNCHANGED: Kind = Kind::new(Level::Error, "policies that were not renewed");
 
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -102,7 +105,7 @@ impl PolicyFile {
             Ok(has_changed) => has_changed,
             Err(why) => {
                 if !core::mem::replace(&mut self.said, true) {
-                    say(&format!("farcall: the policy stays what it was: {why}"));
+                    POLICY_UNCHANGED.say(format_args!("the policy stays what it was: {why}"));
                 }
                 false
             }

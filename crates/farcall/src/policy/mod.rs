@@ -17,12 +17,10 @@
 
 mod file;
 mod parse;
-mod refusals;
 
 pub use farcall_base::{KeyName, Principal};
 pub use file::{PolicyFile, PolicyFileError};
 pub use parse::{Misread, PolicyError, read_act, read_principal};
-pub use refusals::RefusalLog;
 
 /// Something that a rule can allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,7 +24,13 @@ use super::security;
 use crate::bootstrap::random;
 use crate::life::Watch;
 use crate::parameters::Settings;
+use crate::said::{Kind, Level};
 use crate::simulated::{ChargedTransport, SimulatedWatch};
+
+/// What is said of networks whose peers nobody checks.
+static STRANGERS: Kind = Kind::new(Level::Warning, "transports that check nobody");
+/// What is said of processes that cannot answer for endpoints that are not polled.
+static NO_LIFE_PORT: Kind = Kind::new(Level::Warning, "ports that the system refused");
 
 /// Where an endpoint is to be.
 #[derive(Clone, Copy)]
@@ -96,9 +102,9 @@ pub(super) enum Build {
 fn warn_of_strangers(kind: TransportKind) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
-        eprintln!(
-            "farcall: {kind} takes whatever its network sends, unchecked: use it on trusted networks only"
-        );
+        STRANGERS.say(format_args!(
+            "{kind} takes whatever its network sends, unchecked: use it on trusted networks only"
+        ));
     });
 }
 
@@ -152,10 +158,10 @@ impl Builder<'_> {
         static SAID: Once = Once::new();
         let refused = |error: &io::Error| {
             SAID.call_once(|| {
-                eprintln!(
-                    "farcall: no port to answer at for endpoints that are not polled ({error}): their peers take \
+                NO_LIFE_PORT.say(format_args!(
+                    "no port to answer at for endpoints that are not polled ({error}): their peers take \
                      silence of endpoint.peer_timeout for death"
-                );
+                ));
             });
         };
         self.site.watch().inspect_err(refused).ok()

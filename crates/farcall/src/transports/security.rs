@@ -12,6 +12,10 @@ use farcall_transport::KeySource;
 use super::{Fabric, Protocol, Site, TransportKind};
 use crate::bootstrap::random;
 use crate::parameters::Settings;
+use crate::said::{Kind, Level};
+
+/// What is said of files that have changed and cannot be read.
+static KEYS_UNCHANGED: Kind = Kind::new(Level::Error, "keys that were not renewed");
 
 /// The keys of a file, for as long as an endpoint lives.
 struct FileKeys {
@@ -39,7 +43,7 @@ impl KeySource for FileKeys {
             }
             Err(why) => {
                 if !core::mem::replace(&mut self.said, true) {
-                    eprintln!("farcall: the keys stay what they were: {why}");
+                    KEYS_UNCHANGED.say(format_args!("the keys stay what they were: {why}"));
                 }
                 None
             }

@@ -2,6 +2,7 @@
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
+use farcall::said;
 use farcall::{Endpoint, Listener, Node, TransportKind};
 use farcall_kv::Shard;
 use farcall_kv::daemon::Daemon;
@@ -16,6 +17,9 @@ use super::{SCHEMA, data};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
 use crate::output::Report;
+
+/// What is said of processes that are not the primary yet.
+static WAITS: said::Kind = said::Kind::new(said::Level::Info, "waits of a shard to become the primary");
 
 /// A shard that is the primary, and does not serve yet.
 pub struct Replicated<'a> {
@@ -78,13 +82,14 @@ pub fn begin<'a>(
     let transport = transport.unwrap_or(TransportKind::RING_SHM);
     let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
     let tell = |waits: Waits| match waits {
-        Waits::Lease(primary) => eprintln!("farcall: {primary} is the primary; waiting for its end"),
-        Waits::Replica(why) => eprintln!("farcall: {why}; waiting for one of them"),
-        Waits::Registry(why) => eprintln!("farcall: {why}; waiting for it"),
-        Waits::Instead(why) => eprintln!(
-            "farcall: the log here is of no use: {why}; reading a replica instead, which has every acknowledged \
-             write"
-        ),
+        Waits::Lease(primary) => {
+            WAITS.say(format_args!("{primary} is the primary; waiting for its end"));
+        }
+        Waits::Replica(why) => WAITS.say(format_args!("{why}; waiting for one of them")),
+        Waits::Registry(why) => WAITS.say(format_args!("{why}; waiting for it")),
+        Waits::Instead(why) => WAITS.say(format_args!(
+            "the log here is of no use: {why}; reading a replica instead, which has every acknowledged write"
+        )),
     };
     let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
     data::create_tables(serve, shard)?;

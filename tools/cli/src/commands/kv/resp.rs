@@ -7,12 +7,16 @@ use std::sync::Arc;
 use std::thread;
 
 use farcall::parameters::Settings;
+use farcall::said::{Kind, Level};
 use farcall_kv::SharedShard;
 use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place};
 
 use super::{access, cluster};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
+
+/// What is said of sockets that are served no longer.
+static ENDED: Kind = Kind::new(Level::Error, "sockets of clients that ended");
 
 /// The longest password.
 const PASSWORD_BYTES_MAX: usize = 512;
@@ -44,7 +48,7 @@ pub fn start(
     let serving = move || {
         // Without its sockets the daemon goes on: slots and calls do not need them.
         if let Err(error) = front.run() {
-            eprintln!("farcall: clients of Redis and memcached are served no longer: {error}");
+            ENDED.say(format_args!("clients of Redis and memcached are served no longer: {error}"));
         }
     };
     thread.spawn(serving).map_err(Failure::run)?;

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
+use farcall::said::{self, Kind, Level};
 use farcall::{HostAccess, Node, TransportKind, host_access};
 use farcall_base::Address;
 use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
@@ -24,6 +25,11 @@ use crate::arguments::load_settings;
 use crate::failure::Failure;
 use crate::notify;
 use crate::output::Report;
+
+/// What is said of places that are not free yet.
+static WAITS: Kind = Kind::new(Level::Info, "waits for an address");
+/// What is said of hosts whose processes reach the store by the network alone.
+static NO_SLOTS: Kind = Kind::new(Level::Warning, "slots that could not be made");
 
 /// Another shard is at the rendezvous or is not: the time for it to say so.
 const MEET_WITHIN: Duration = Duration::from_millis(250);
@@ -54,6 +60,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         )));
     }
     let mut settings = load_settings(&place.settings)?;
+    said::heed(&settings);
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;
     check_memory(serve.memory.0)?;
@@ -236,7 +243,7 @@ fn bind(place: &KvPlace, patience: Duration) -> Result<Rendezvous, Failure> {
             Err(error) if begun.elapsed() >= patience => return Err(cannot_listen("a store", &error)),
             Err(_) if !is_told => {
                 is_told = true;
-                eprintln!("farcall: another process has {at}; waiting until it ends");
+                WAITS.say(format_args!("another process has {at}; waiting until it ends"));
             }
             Err(_) => {}
         }
@@ -262,7 +269,7 @@ fn listen(serve: &KvServe, place: &KvPlace, access: &HostAccess) -> SlotServer {
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
     let bound = listen_on_host(&place.name_on_host(), access, layout, serve.clients as usize);
     bound.unwrap_or_else(|error| {
-        eprintln!("farcall: no slots for processes of this host, only the network: {error}");
+        NO_SLOTS.say(format_args!("no slots for processes of this host, only the network: {error}"));
         SlotServer::none(layout)
     })
 }
