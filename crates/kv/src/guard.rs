@@ -14,8 +14,8 @@ use farcall_base::printable;
 use crate::TableId;
 use crate::store::Store;
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, DELETE, DROP_TABLE, GET, INCREMENT, MULTI_GET, MULTI_PUT, MultiGetRequest,
-    MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
+    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, CreateTableRequest, DELETE, DROP_TABLE, GET, INCREMENT,
+    MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
 };
 
 /// What is said of clients that are refused.
@@ -162,14 +162,18 @@ fn need_of(service: Service, message: &[u8]) -> Need {
     match service {
         GET | SCAN => on(Right::Read),
         PUT | DELETE | INCREMENT => on(Right::Write),
-        CREATE_TABLE | DROP_TABLE => {
-            let table = core::str::from_utf8(message).ok().and_then(|name| TableId::of(name).ok());
-            table.map_or(Need::Nothing, |table| Need::On(table, Right::Administer))
-        }
+        CREATE_TABLE | DROP_TABLE => administers(core::str::from_utf8(message).ok()),
+        CREATE_TABLE_AT => administers(CreateTableRequest::decode(message).ok().map(|create| create.name)),
         ADD_CLIENT => Need::OnAny(Right::Write),
         STATISTICS => Need::Anything,
         _ => Need::Store,
     }
+}
+
+/// What creating or dropping a table needs; a name that no table has is for the shard to refuse.
+fn administers(table: Option<&str>) -> Need {
+    let table = table.and_then(|name| TableId::of(name).ok());
+    table.map_or(Need::Nothing, |table| Need::On(table, Right::Administer))
 }
 
 /// What a need is for, in words that name the table if the store has it.
@@ -249,6 +253,9 @@ mod tests {
         assert!(!guard.allows(&three, GET, &get("users")));
         assert!(guard.allows(&two, CREATE_TABLE, b"a b"));
         assert!(!guard.allows(&two, DROP_TABLE, b"users"));
+        assert!(guard.allows(&two, CREATE_TABLE_AT, b"\x01a b"));
+        assert!(!guard.allows(&one, CREATE_TABLE_AT, b"\x01users"), "it may write, and not administer");
+        assert!(!guard.allows(&two, CREATE_TABLE_AT, b"\x01users"));
         for service in [SCRUB, HAND_OVER, BACKUP, Service(4000)] {
             assert!(guard.allows(&three, service, b""));
             assert!(!guard.allows(&two, service, b""));

@@ -14,6 +14,7 @@ use common::{LONG, endpoint, settings, value};
 use farcall::TransportKind;
 use farcall::bootstrap::{HostPort, Rendezvous};
 use farcall_kv::daemon::{Daemon, DaemonClient, SlotFailure};
+use farcall_kv::durable::Level;
 use farcall_kv::resp::Options;
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
@@ -224,6 +225,9 @@ fn by_calls(address: &HostPort) {
     assert_eq!(refused.to_string(), why);
     assert!(matches!(client.get(named("other")).wait(), Err(Failure::NotAllowed { .. })));
     assert!(matches!(endpoint.block_on(client.create_table("another")), Err(Failure::NotAllowed { .. })));
+    let durable = endpoint.block_on(client.create_table_at("another", Level::Flushed));
+    let refused = durable.expect_err("it may not").to_string();
+    assert!(refused.contains("may not create or drop the table"), "{refused}");
     assert!(matches!(endpoint.block_on(client.drop_table("table")), Err(Failure::NotAllowed { .. })));
 }
 

@@ -62,6 +62,23 @@ impl<E> Failure<E> {
     }
 }
 
+impl<E> Failure<E> {
+    /// The same, of an operation whose refusals are others.
+    pub(super) fn with<F: From<E>>(self) -> Failure<F> {
+        match self {
+            Self::Store(refusal) => Failure::Store(refusal.into()),
+            Self::WrongShard => Failure::WrongShard,
+            Self::Busy => Failure::Busy,
+            Self::Forgotten => Failure::Forgotten,
+            Self::NotAllowed { why } => Failure::NotAllowed { why },
+            Self::NotReplicated(why) => Failure::NotReplicated(why),
+            Self::NotConnected(why) => Failure::NotConnected(why),
+            Self::NoAnswer(error) => Failure::NoAnswer(error),
+            Self::Misunderstood => Failure::Misunderstood,
+        }
+    }
+}
+
 impl<E> From<Malformed> for Failure<E> {
     fn from(Malformed: Malformed) -> Self {
         Self::Misunderstood

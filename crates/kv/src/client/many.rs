@@ -10,10 +10,10 @@ use super::failure::{Failure, refused};
 use super::found::FoundObject;
 use super::operation::{Operation, Repeat};
 use super::{Client, message};
-use crate::store::{CreateTableError, ReadError, ScanFrom, ScanNext, WriteError};
+use crate::store::{ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
-    CREATE_TABLE, Code, DROP_TABLE, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse,
-    MultiPutRequest, MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
+    Code, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
+    MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
     TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX,
 };
 use crate::{Name, TableId};
@@ -134,37 +134,6 @@ impl<'e> Client<'e> {
         }
     }
 
-    /// Creates a table on all shards, unless there is one of that name.
-    pub async fn create_table(&self, name: &str) -> Result<TableId, Failure<CreateTableError>> {
-        let table = TableId::of(name).map_err(|error| Failure::Store(error.into()))?;
-        let calls = (0..self.shards())
-            .map(|shard| self.operation(shard, CREATE_TABLE, name.into(), Repeat::Always, Ok))
-            .collect();
-        for answer in join(calls).await {
-            let answer: Payload = answer?;
-            if *answer != table.0.to_le_bytes() {
-                return Err(Failure::Misunderstood);
-            }
-        }
-        Ok(table)
-    }
-
-    /// Drops a table with all that is in it on all shards; says whether one of them had it.
-    pub async fn drop_table(&self, name: &str) -> Result<bool, Failure<WriteError>> {
-        let calls = (0..self.shards())
-            .map(|shard| self.operation(shard, DROP_TABLE, name.into(), Repeat::Always, Ok))
-            .collect();
-        let mut was_there = false;
-        for answer in join(calls).await {
-            let answer: Payload = answer?;
-            match *answer {
-                [there @ (0 | 1)] => was_there |= there == 1,
-                _ => return Err(Failure::Misunderstood),
-            }
-        }
-        Ok(was_there)
-    }
-
     fn multi_get_of<'c>(
         &'c self,
         shard: u32,
@@ -264,7 +233,7 @@ fn all_of<T>(outcomes: Vec<Option<T>>) -> Vec<T> {
 }
 
 /// Sends all operations, and waits for all of their outcomes.
-async fn join<'c, T: 'c, E: super::failure::FromCode + 'c>(
+pub(super) async fn join<'c, T: 'c, E: super::failure::FromCode + 'c>(
     operations: Vec<Operation<'c, T, E>>,
 ) -> Vec<Outcome<T, E>> {
     let mut futures: Vec<Pin<Box<_>>> = operations.into_iter().map(IntoFuture::into_future).collect();

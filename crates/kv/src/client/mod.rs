@@ -9,6 +9,7 @@ mod many;
 mod once;
 mod operation;
 mod receipt;
+mod tables;
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -21,6 +22,7 @@ pub use found::FoundObject;
 pub use many::{Page, ScanPosition};
 pub use operation::Operation;
 pub use receipt::Receipt;
+pub use tables::CreateTableAtError;
 
 pub(crate) use failure::FromCode;
 use failure::refused;
@@ -29,9 +31,9 @@ use operation::{Decode, Repeat};
 
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
-    Code, DELETE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse,
-    PUT, PutRequest, REPLICATION, Replication, SCRUB, STATISTICS, ShardStatistics, WriteResponse,
-    decode_scrubbed, found, shard_of,
+    Code, CreateTableResponse, DELETE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT,
+    IncrementRequest, IncrementResponse, PUT, PutRequest, REPLICATION, Replication, SCRUB, STATISTICS,
+    ShardStatistics, WriteResponse, decode_scrubbed, found, shard_of,
 };
 use crate::{Name, Value};
 
@@ -198,6 +200,7 @@ pub fn fuzz_answers(bytes: &[u8]) {
     }
     let _malformed = (WriteResponse::decode(bytes), IncrementResponse::decode(bytes));
     let _malformed = (Replication::decode(bytes), decode_scrubbed(bytes));
+    let _malformed = CreateTableResponse::decode(bytes);
     if let Ok(statistics) = ShardStatistics::decode(bytes) {
         assert!((1..=crate::wire::SHARDS_MAX).contains(&statistics.shards), "a client makes room for them");
         assert!(statistics.shard < statistics.shards && statistics.tables.len() < bytes.len());

@@ -11,7 +11,7 @@ use farcall::{Deferred, Endpoint, Payload, Peer, Reply, Request, Service};
 
 use crate::durable::Parked;
 use crate::shard::{Answer, Shard};
-use crate::wire::{CREATE_TABLE, Code, DROP_TABLE};
+use crate::wire::{CREATE_TABLE, CREATE_TABLE_AT, Code, DROP_TABLE};
 
 /// The most requests of a client that wait.
 const REQUESTS_OF_CLIENT_MAX: usize = 256;
@@ -94,7 +94,9 @@ impl WaitingRequests {
         }
         let answer = LaterAnswer { endpoint, answer };
         match service {
-            CREATE_TABLE | DROP_TABLE => self.change_tables(peer, shard, (service, &message), answer),
+            CREATE_TABLE | CREATE_TABLE_AT | DROP_TABLE => {
+                self.change_tables(peer, shard, (service, &message), answer)
+            }
             _ => shard.answer(service, &message, answer),
         }
         true
@@ -115,16 +117,17 @@ impl WaitingRequests {
         &mut self,
         peer: Peer,
         shard: &mut Shard,
-        (service, name): (Service, &[u8]),
+        (service, message): (Service, &[u8]),
         answer: LaterAnswer<'_>,
     ) {
+        let name = if service == CREATE_TABLE_AT { message.get(1..).unwrap_or_default() } else { message };
         let created = self.creators.get(&peer).copied().unwrap_or(0);
         let is_there = || shard.store().table_names().any(|table| table.as_bytes() == name);
-        if service == CREATE_TABLE && created >= TABLES_OF_CLIENT_MAX && !is_there() {
+        if service != DROP_TABLE && created >= TABLES_OF_CLIENT_MAX && !is_there() {
             return answer.refuse(Code::TooManyTables);
         }
         let before = shard.store().table_names().count();
-        shard.answer(service, name, answer);
+        shard.answer(service, message, answer);
         let after = shard.store().table_names().count();
         let created = (created + after).saturating_sub(before);
         if created > 0 {

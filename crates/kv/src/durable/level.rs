@@ -58,11 +58,21 @@ impl Level {
     /// The level that survives what either survives.
     pub fn and(self, other: Self) -> Self {
         let flushed = self.is_flushed() || other.is_flushed();
-        match (self.replicas().max(other.replicas()), flushed) {
+        Self::of(self.replicas().max(other.replicas()), flushed)
+    }
+
+    /// That of so many replicas, 0 for none, on disks or in memory.
+    pub(crate) const fn of(replicas: u8, flushed: bool) -> Self {
+        match (replicas, flushed) {
             (0, false) => Self::Memory,
             (0, true) => Self::Flushed,
             (replicas, flushed) => Self::Replicated { replicas, flushed },
         }
+    }
+
+    /// Whether it survives whatever the other does.
+    pub fn covers(self, other: Self) -> bool {
+        self.and(other) == self
     }
 
     /// Its number in messages and logs: whether it is flushed, and twice the replicas.
@@ -113,5 +123,7 @@ mod tests {
         }
         let replicated = Level::Replicated { replicas: 2, flushed: false };
         assert_eq!(replicated.and(Level::Flushed).to_string(), "replicated=2,flushed");
+        assert!(!replicated.covers(Level::Flushed) && !Level::Flushed.covers(replicated));
+        assert!(replicated.and(Level::Flushed).covers(replicated) && replicated.covers(Level::Memory));
     }
 }

@@ -9,6 +9,7 @@ mod answers;
 mod certificate;
 mod cleaner;
 mod counters;
+mod creating;
 mod format;
 mod frames;
 mod journal;
@@ -113,7 +114,7 @@ pub struct Durable {
     out_version: u64,
     out_group: u64,
     flushed_version: u64,
-    /// The last group with a delete.
+    /// The last group with a delete, or with a table that a client has created.
     deleted_in: u64,
     /// Groups up to this one are flushed, the last one since this time.
     flushed: u64,

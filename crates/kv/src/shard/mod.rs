@@ -6,6 +6,7 @@
 
 mod answer;
 mod counters;
+mod creating;
 mod durable;
 mod once;
 mod results;
@@ -22,11 +23,11 @@ pub(crate) use results::{Recorded, Results};
 use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT,
-    IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse,
-    MultiPutRequest, ONCE, PAGE_BYTES_MAX, PUT, PutRequest, REPLICATION, SCAN, SCRUB, STATISTICS,
-    ScanRequest, ScanResponse, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
-    shard_of,
+    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest,
+    HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT, Malformed,
+    MultiGetRequest, MultiGetResponse, MultiPutRequest, ONCE, PAGE_BYTES_MAX, PUT, PutRequest, REPLICATION,
+    SCAN, SCRUB, STATISTICS, ScanRequest, ScanResponse, ShardStatistics, TURN_OBJECTS_MAX,
+    TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
 };
 use crate::{Name, TableId};
 
@@ -181,6 +182,7 @@ impl Shard {
             MULTI_PUT => self.multi_put(message, reply),
             SCAN => self.scan(message, reply),
             CREATE_TABLE => self.create_named_table(message, reply),
+            CREATE_TABLE_AT => self.create_named_table_at(message, reply),
             DROP_TABLE => self.drop_named_table(message, reply),
             STATISTICS => reply.send(&self.statistics().encode()),
             ONCE => self.answer_once(message, reply),
@@ -354,17 +356,6 @@ impl Shard {
                 self.send_many(&gathered, reply);
                 self.gathered = gathered;
             }
-            Err(error) => self.refuse(reply, error.into()),
-        }
-    }
-
-    fn create_named_table(&mut self, message: &[u8], reply: impl Answer) {
-        // A copy, because a peer may change what lies in its memory.
-        let Ok(name) = String::from_utf8(message.to_vec()) else {
-            return self.refuse(reply, Code::Malformed);
-        };
-        match self.store.create_table(&name) {
-            Ok(table) => reply.send(&table.0.to_le_bytes()),
             Err(error) => self.refuse(reply, error.into()),
         }
     }

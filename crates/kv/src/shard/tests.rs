@@ -57,7 +57,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn every_message_is_answered_once_and_the_store_stays_whole(
-        requests in prop::collection::vec((GET.0 - 1..DROP_TABLE.0 + 2, message()), 1..50),
+        requests in prop::collection::vec((GET.0 - 1..CREATE_TABLE_AT.0 + 2, message()), 1..50),
     ) {
         let (mut shard, table) = shard();
         let name = Name::new(table, b"an object of somebody else").expect("a good key");

@@ -47,11 +47,17 @@ pub enum Code {
     Collection = 18,
     /// The policy of the store does not let the caller do it. Nothing was changed.
     NotAllowed = 19,
+    /// The level of a new table takes a log, and the shard has none. Nothing was changed.
+    NoLog = 20,
+    /// The level of a new table survives more than the shard's log does. Nothing was changed.
+    WeakLog = 21,
+    /// A table of that name exists, whose level survives less. Nothing was changed.
+    WeakTable = 22,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -72,6 +78,9 @@ impl Code {
         Self::ClientForgotten,
         Self::Collection,
         Self::NotAllowed,
+        Self::NoLog,
+        Self::WeakLog,
+        Self::WeakTable,
     ];
 
     /// The code that a number means.

@@ -18,12 +18,12 @@ pub use fields::Malformed;
 pub use hash_slot::{HASH_SLOTS, hash_slot};
 pub use replication::{Replication, decode_scrub, decode_scrubbed, encode_scrubbed};
 pub use request::{
-    DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest, OnceRequest, PutRequest,
-    ScanRequest,
+    CreateTableRequest, DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest,
+    OnceRequest, PutRequest, ScanRequest,
 };
 pub use response::{
-    IncrementResponse, MultiGetItem, MultiGetResponse, MultiPutResponse, ScanItem, ScanResponse,
-    ShardStatistics, WriteResponse, found,
+    CreateTableResponse, IncrementResponse, MultiGetItem, MultiGetResponse, MultiPutResponse, ScanItem,
+    ScanResponse, ShardStatistics, WriteResponse, found,
 };
 
 use farcall::Service;
@@ -62,6 +62,8 @@ pub const HAND_OVER: Service = Service(286);
 pub const SCRUB: Service = Service(287);
 /// What a primary asks a backup for; its messages are those of `farcall_replica`.
 pub const BACKUP: Service = Service(288);
+/// Creates a table whose writes survive what a level says. Shards of older versions refuse it as malformed.
+pub const CREATE_TABLE_AT: Service = Service(289);
 
 /// The most shards of a store.
 pub const SHARDS_MAX: u32 = 1024;

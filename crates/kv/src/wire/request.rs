@@ -5,6 +5,7 @@ use core::iter;
 use farcall::Service;
 
 use super::fields::{Fields, Malformed};
+use crate::durable::Level;
 use crate::store::{Condition, ScanFrom};
 use crate::{KEY_BYTES_MAX, Name, TableId, Value};
 
@@ -203,6 +204,32 @@ impl<'a> OnceRequest<'a> {
         let (client, sequence, first) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let service = Service(u16::from(fields.u8()?) | u16::from(fields.u8()?) << 8);
         Ok(Self { client, sequence, first, service, message: fields.rest() })
+    }
+}
+
+/// Creates a table with a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateTableRequest<'a> {
+    /// What its writes survive.
+    pub level: Level,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl<'a> CreateTableRequest<'a> {
+    /// Appends it to a message.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.push(self.level.to_wire());
+        to.extend_from_slice(self.name.as_bytes());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let level = Level::from_wire(fields.u8()?).ok_or(Malformed)?;
+        let name = core::str::from_utf8(fields.rest()).map_err(|_| Malformed)?;
+        TableId::of(name).map_err(|_| Malformed)?;
+        Ok(Self { level, name })
     }
 }
 

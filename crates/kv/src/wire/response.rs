@@ -3,9 +3,9 @@
 use super::code::Code;
 use super::fields::{Fields, Malformed};
 use super::request::items;
-use crate::TABLE_NAME_BYTES_MAX;
 use crate::durable::Level;
 use crate::store::{CleanerStatistics, Object, ScanNext, StoreStatistics};
+use crate::{TABLE_NAME_BYTES_MAX, TableId};
 
 /// The answer to a get: eight bytes of zero when there is no such object, else its version and its value,
 /// which is how they lie in the store.
@@ -253,6 +253,31 @@ fn append_value(object: &Object<'_>, to: &mut Vec<u8>) {
     let start = to.len();
     to.resize(start + object.value_bytes(), 0);
     object.copy_value_to(&mut to[start..]);
+}
+
+/// The answer to a request for a table with a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateTableResponse {
+    /// The table's number.
+    pub table: TableId,
+    /// Its level, which survives what was asked for.
+    pub level: Level,
+}
+
+impl CreateTableResponse {
+    /// The message.
+    pub fn encode(&self) -> [u8; 9] {
+        let mut message = [self.level.to_wire(); 9];
+        message[..8].copy_from_slice(&self.table.0.to_le_bytes());
+        message
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (table, level) = (TableId(fields.u64()?), Level::from_wire(fields.u8()?).ok_or(Malformed)?);
+        fields.end().map(|()| Self { table, level })
+    }
 }
 
 /// What a shard says of itself.

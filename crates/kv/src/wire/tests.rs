@@ -121,6 +121,14 @@ fn messages() -> BTreeMap<&'static str, Vec<u8>> {
             "multi-put",
             message(|to| MultiPutRequest::encode_item(&put(b"k", b"value", Condition::Version(7)), to)),
         ),
+        (
+            "create table at, flushed",
+            message(|to| CreateTableRequest { level: Level::Flushed, name: "t" }.encode(to)),
+        ),
+        (
+            "create table at, flushed, answer",
+            CreateTableResponse { table: table(), level: Level::Flushed }.encode().to_vec(),
+        ),
         ("scan", scan(ScanFrom::Hash(0x1234))),
         ("scan, behind a key", scan(ScanFrom::After(b"k"))),
         ("scan, answer", page),
@@ -155,9 +163,19 @@ fn the_document_names_every_code_and_service() {
     for code in Code::ALL.into_iter().skip(1) {
         assert!(DOCUMENT.contains(&format!("\n| {} | ", code as u8)), "{code:?}");
     }
-    for service in
-        [GET, PUT, DELETE, INCREMENT, MULTI_GET, MULTI_PUT, SCAN, CREATE_TABLE, STATISTICS, DROP_TABLE]
-    {
+    for service in [
+        GET,
+        PUT,
+        DELETE,
+        INCREMENT,
+        MULTI_GET,
+        MULTI_PUT,
+        SCAN,
+        CREATE_TABLE,
+        STATISTICS,
+        DROP_TABLE,
+        CREATE_TABLE_AT,
+    ] {
         assert!(DOCUMENT.contains(&format!("\n| {} | ", service.0)), "{service:?}");
     }
 }
@@ -178,6 +196,10 @@ fn what_is_written_is_read() {
     assert_eq!(flushed, Ok(WriteResponse { code: Code::Done, version: 7, level: Level::Flushed }));
     let flushed = IncrementResponse::decode(&messages["increment, answer, flushed"]);
     assert_eq!(flushed, Ok(IncrementResponse { version: 7, sum: -1, level: Level::Flushed }));
+    let create = CreateTableRequest { level: Level::Flushed, name: "t" };
+    assert_eq!(CreateTableRequest::decode(&messages["create table at, flushed"]), Ok(create));
+    let created = CreateTableResponse { table: table(), level: Level::Flushed };
+    assert_eq!(CreateTableResponse::decode(&messages["create table at, flushed, answer"]), Ok(created));
     let names: Vec<_> = MultiGetRequest::decode(&messages["multi-get"]).items().collect();
     assert_eq!(names, [Ok(name(b"k")), Ok(name(b"none"))]);
     let items: Vec<_> = MultiGetResponse::decode(&messages["multi-get, answer"]).items().flatten().collect();
@@ -249,6 +271,13 @@ fn what_is_cut_short_or_over_a_limit_is_refused() {
     assert_eq!(MultiPutRequest::decode(&huge).items().collect::<Vec<_>>(), [Err(Malformed)]);
     assert_eq!(WriteResponse::decode(&[99; 9]), Err(Malformed), "an unknown code");
     assert_eq!(found(&[0; 9]), Err(Malformed), "a value of nothing");
+    for message in [&b""[..], b"\x01", b"\x10t", b"\x01\xff"] {
+        assert_eq!(CreateTableRequest::decode(message), Err(Malformed), "{message:?}");
+    }
+    let answer = &messages["create table at, flushed, answer"];
+    for answer in [&answer[..8], &[&answer[..], b"t"].concat(), &[&answer[..8], b"\xff"].concat()] {
+        assert_eq!(CreateTableResponse::decode(answer), Err(Malformed), "{answer:?}");
+    }
 }
 
 #[test]
