@@ -12,6 +12,7 @@
 use crate::wire::CallKey;
 use farcall_base::Instant;
 use farcall_base::canary::{self, Rule};
+use farcall_base::{Random, seed_of_stream};
 
 use super::Calls;
 use super::caller::CallerState;
@@ -63,6 +64,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             tick_nanos: self.resend_interval.as_nanos() as u64,
             may_remind: heard_at > channel.reminded_at,
             now,
+            seed: seed_of_stream(channel.route.remote.0, self.counters.ticks),
         };
         channel.tick(pace, &mut self.ready, &mut self.policy, &mut self.counters);
         self.budget.follow(channel);
@@ -81,9 +83,16 @@ struct Pace {
     /// Whether the peer was heard since it was last reminded of a result.
     may_remind: bool,
     now: Instant,
+    /// Another one for each session and tick.
+    seed: u64,
 }
 
 impl Pace {
+    /// Another number for each slot.
+    fn drawn(&self, slot: SlotRef) -> u64 {
+        Random::new(seed_of_stream(self.seed, slot.slot.into())).bits()
+    }
+
     /// A message waited for that many ticks in silence, and is asked for now.
     fn note_silence(&self, ticks: u8, counters: &mut Counters) {
         counters.silences += 1;
@@ -153,7 +162,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             // Nor is what we have not granted.
             CallerState::Receiving(ref response) if response.is_withheld() => {}
             CallerState::Requesting | CallerState::Receiving(_) => {
-                if let Some(ticks) = caller.upkeep.ask_after_tick(pace.base_ticks) {
+                if let Some(ticks) = caller.upkeep.ask_after_tick(pace.base_ticks, || pace.drawn(slot)) {
                     pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }
@@ -194,7 +203,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 }
                 // What we have not granted is not the peer's silence, but it asks for that: see
                 // `response_wanted`.
-                if !is_withheld && let Some(ticks) = server.upkeep.ask_after_tick(pace.base_ticks) {
+                let drawn = || pace.drawn(slot);
+                if !is_withheld && let Some(ticks) = server.upkeep.ask_after_tick(pace.base_ticks, drawn) {
                     pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }

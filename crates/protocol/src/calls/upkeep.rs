@@ -4,8 +4,11 @@
 /// packet.
 const PATIENCE_MIN_TICKS: u8 = 2;
 
-/// The most ticks between two questions. Each question without news doubles the distance.
+/// The most ticks between two questions. Each question without news doubles the distance, less up to a
+/// [`PATIENCE_SPREAD`]th of it that is drawn: what was lost together because it came together is not asked for
+/// together again.
 const PATIENCE_MAX_TICKS: u8 = 32;
+const PATIENCE_SPREAD: u8 = 4;
 
 /// Control packets that a slot has to send. A set, so that a slot never has two of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,13 +115,15 @@ impl Upkeep {
     }
 
     /// One tick passed in silence. When it is time to ask, how many did; `base_ticks` is what the round trip
-    /// alone takes.
-    pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> Option<u8> {
+    /// alone takes, and `drawn` is another number for each slot and tick.
+    pub(super) fn ask_after_tick(&mut self, base_ticks: u8, drawn: impl FnOnce() -> u64) -> Option<u8> {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         if self.quiet_ticks < self.patience_ticks.max(base_ticks) {
             return None;
         }
-        self.patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
+        let patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
+        let spread = drawn() % u64::from(patience_ticks / PATIENCE_SPREAD + 1);
+        self.patience_ticks = patience_ticks - spread as u8;
         Some(core::mem::take(&mut self.quiet_ticks))
     }
 
