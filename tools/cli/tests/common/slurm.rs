@@ -5,7 +5,10 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::ranks::Hosts;
 
@@ -14,6 +17,12 @@ const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "srun", "sinfo"];
 
 /// How long the daemons may take to find each other.
 const STARTING_MAX: Duration = Duration::from_secs(120);
+
+/// How long `srun` may run.
+const RUNNING_MAX: Duration = Duration::from_secs(300);
+
+/// How long a daemon that was told to end may take. One waits for its steps, which may be stuck.
+const ENDING_MAX: Duration = Duration::from_secs(20);
 
 /// How often they are asked whether they have.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -162,9 +171,16 @@ CgroupAutomount=no
     }
 }
 
-/// Waits for the end of `srun`.
+/// Waits for the end of `srun`, which has all the time that a busy machine may take.
 pub fn ended(srun: Child) -> Output {
-    srun.wait_with_output().expect("it is a child")
+    let pid = srun.id();
+    let (ends, end) = mpsc::channel();
+    std::thread::spawn(move || ends.send(srun.wait_with_output()));
+    let output = end.recv_timeout(RUNNING_MAX).unwrap_or_else(|_| {
+        send(pid, Signal::KILL);
+        panic!("srun had not ended after {RUNNING_MAX:?}")
+    });
+    output.expect("it is a child")
 }
 
 fn is_installed(program: &str) -> bool {
@@ -186,11 +202,33 @@ fn read(path: &str) -> String {
 impl Drop for Slurm {
     fn drop(&mut self) {
         for daemon in self.daemons.iter().rev() {
-            let pid = rustix::process::Pid::from_raw(daemon.id() as i32).expect("a process");
-            // It may have ended by itself.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            send(daemon.id(), Signal::TERM);
         }
-        self.daemons.iter_mut().for_each(|daemon| drop(daemon.wait()));
+        let end = Instant::now() + ENDING_MAX;
+        for daemon in &mut self.daemons {
+            let steps = steps_beside(daemon.id());
+            while daemon.try_wait().is_ok_and(|end| end.is_none()) && Instant::now() < end {
+                std::thread::sleep(ASK_EVERY);
+            }
+            steps.into_iter().for_each(|step| send(step, Signal::KILL));
+            send(daemon.id(), Signal::KILL);
+            drop(daemon.wait());
+        }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The steps that run on the host of a daemon: a step is no child of its daemon, but in its network namespace.
+fn steps_beside(daemon: u32) -> Vec<u32> {
+    let host = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let is_there =
+        |pid: &u32| read(&format!("/proc/{pid}/comm")).trim() == "slurmstepd" && host(*pid) == host(daemon);
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_there).collect()
+}
+
+/// Sends a signal to a process, which may have ended by itself.
+fn send(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a process");
+    let _ = kill_process(pid, signal);
 }
