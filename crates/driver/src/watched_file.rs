@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant as WallTime, SystemTime};
+use std::time::{Duration, Instant as WallTime};
 
 use zeroize::Zeroizing;
 
@@ -117,7 +117,8 @@ impl WatchedFile {
 /// What changes when a file does, for those that read it again then.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    changed: Option<SystemTime>,
+    /// When it was written, or its rights or owner were changed: seconds and nanoseconds.
+    changed: (i64, i64),
     bytes: u64,
     inode: u64,
 }
@@ -125,6 +126,6 @@ pub struct FileStamp {
 impl FileStamp {
     /// Of the file that this is said of.
     pub fn of(file: &Metadata) -> Self {
-        Self { changed: file.modified().ok(), bytes: file.len(), inode: file.ino() }
+        Self { changed: (file.ctime(), file.ctime_nsec()), bytes: file.len(), inode: file.ino() }
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::time::Instant as WallTime;
 
 use farcall_base::Instant;
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::clock::Clock;
 use farcall_driver::{Destination, Wait};
 use farcall_transport::{COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
@@ -214,6 +214,11 @@ impl Library for Mpi {
             self.destinations.len() - 1
         });
         Ok(Destination(place as u32))
+    }
+
+    /// It proves nothing.
+    fn principal(&self, _of: Destination) -> Principal {
+        Principal::Unproven
     }
 
     fn forget(&mut self, _: Destination) {}

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant as WallTime};
 
 use farcall_base::Instant;
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{Destination, Wait, kept_from_children};
 use farcall_transport::{Library, Outgoing};
 
@@ -264,6 +264,11 @@ impl Library for Ucx {
     fn resolve_again(&mut self, to: &Address) -> Result<Destination, AddressError> {
         self.peers.supersede(to);
         self.resolve(to)
+    }
+
+    /// It proves nothing.
+    fn principal(&self, _of: Destination) -> Principal {
+        Principal::Unproven
     }
 
     fn forget(&mut self, to: Destination) {

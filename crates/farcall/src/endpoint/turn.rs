@@ -169,8 +169,8 @@ impl Sink for Turn<'_, '_> {
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
-        let reason = &self.state.sessions.meaning_of(session, reason.clone());
         self.forget_permit(session, reason);
+        let reason = &self.state.sessions.meaning_of(session, reason.clone());
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
         self.state.counters.sessions.set(self.state.sessions.count());

@@ -77,8 +77,8 @@ pub enum PolicyFileError {
 pub struct PolicyFile {
     file: WatchedFile,
     policy: Policy,
-    /// Whether it was said that the changed file is of no use.
-    said: bool,
+    /// Why the changed file is of no use, as it was said last.
+    said: Option<PolicyFileError>,
 }
 
 impl PolicyFile {
@@ -89,7 +89,7 @@ impl PolicyFile {
     pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
         let found = RULES.read(path).map_err(|why| refused(path, why))?;
         let policy = parse(path, &found.bytes)?;
-        Ok(Self { file: WatchedFile::new(path, RULES, found), policy, said: false })
+        Ok(Self { file: WatchedFile::new(path, RULES, found), policy, said: None })
     }
 
     /// The policy as it was read last.
@@ -98,14 +98,15 @@ impl PolicyFile {
     }
 
     /// Looks whether the file has changed, at most once a second, and reads it then; whether the policy is
-    /// another one now. A file that is of no use changes nothing, which is said once on standard error; the
+    /// another one now. A file that is of no use changes nothing, which standard error says once for each reason; the
     /// next look tries again.
     pub fn renew(&mut self) -> bool {
         match self.look() {
             Ok(has_changed) => has_changed,
             Err(why) => {
-                if !core::mem::replace(&mut self.said, true) {
+                if self.said.as_ref() != Some(&why) {
                     POLICY_UNCHANGED.say(format_args!("the policy stays what it was: {why}"));
+                    self.said = Some(why);
                 }
                 false
             }
@@ -117,7 +118,7 @@ impl PolicyFile {
         let Some(found) = found else { return Ok(false) };
         let policy = parse(self.file.path(), &found.bytes)?;
         self.file.accept(found);
-        self.said = false;
+        self.said = None;
         let has_changed = policy != self.policy;
         self.policy = policy;
         Ok(has_changed)

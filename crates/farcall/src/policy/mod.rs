@@ -151,13 +151,23 @@ impl Policy {
         found.map(|rule| rule.line)
     }
 
-    /// The services that a principal may call, as ranges of their numbers.
+    /// The services that a principal may call, as ranges of their numbers that neither touch nor overlap, in
+    /// ascending order.
     pub fn services_of(&self, principal: &Principal) -> Vec<(u16, u16)> {
         let range = |rule: &Rule| match rule.object {
             Object::Services(first, last) => Some((first, last)),
             _ => None,
         };
-        self.rules_for(principal).filter_map(range).collect()
+        let mut ranges: Vec<_> = self.rules_for(principal).filter_map(range).collect();
+        ranges.sort_unstable();
+        ranges.dedup_by(|(first, last), (_, before)| {
+            let touches = u32::from(*first) <= u32::from(*before) + 1;
+            if touches {
+                *before = (*before).max(*last);
+            }
+            touches
+        });
+        ranges
     }
 
     /// What a principal may do with tables, rule by rule: each with the name of one, or for every one.

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farcall_base::Instant;
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{Destination, Wait};
 
 use super::{Arrival, Library, split_composed};
@@ -110,6 +110,11 @@ impl Library for Counter {
         let Destination(to) = self.resolve(to)?;
         self.renewals += 1;
         Ok(self.note(Destination(to + (self.renewals << u8::BITS))))
+    }
+
+    /// It proves nothing.
+    fn principal(&self, _of: Destination) -> Principal {
+        Principal::Unproven
     }
 
     fn forget(&mut self, to: Destination) {

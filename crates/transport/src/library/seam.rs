@@ -98,11 +98,8 @@ pub trait Library: Wait + Send {
         true
     }
 
-    /// Who is at a destination that something has come from, as far as the library proves it: most prove
-    /// nothing.
-    fn principal(&self, _of: Destination) -> Principal {
-        Principal::Unproven
-    }
+    /// Who is at a destination that something has come from, as far as the library proves it.
+    fn principal(&self, of: Destination) -> Principal;
 
     /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another
     /// one later.

@@ -7,7 +7,7 @@ use std::time::Instant as WallTime;
 
 use crate::libfabric::{Wanted, found};
 use farcall_base::Instant;
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{Destination, Wait};
 use farcall_transport::{Library, Outgoing, Presence, compose, split_composed};
 
@@ -45,6 +45,11 @@ impl Library for Ofi {
             self.fetches.disown(number);
         }
         Ok(to)
+    }
+
+    /// It proves nothing.
+    fn principal(&self, _of: Destination) -> Principal {
+        Principal::Unproven
     }
 
     fn forget(&mut self, to: Destination) {
