@@ -64,6 +64,36 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
 }
 
 #[test]
+fn a_table_that_a_client_creates_has_its_level_also_at_the_next_primary() {
+    let folder = Folder::new("created");
+    let (backup, _) = folder.backup("first");
+    let (primary, at) = folder.primary("replicated=1", "data");
+    let create = |at: &str, table: &str, level: &str| kv(at, &["create", table, "--level", level]);
+    // It waits until the backup has the log.
+    put(&at, "a");
+    let created = create(&at, "stock", "replicated=1");
+    assert_eq!(created, (Some(0), "there is a table stock, replicated=1\n".to_owned(), String::new()));
+    assert_eq!(kv(&at, &["put", "screws", "7", "--table", "stock"]).0, Some(0));
+    for level in ["replicated=2", "flushed", "replicated=1,flushed"] {
+        let (status, _, sentence) = create(&at, "more", level);
+        assert!(
+            status == Some(1) && sentence.contains("survives less than the level"),
+            "{level}: {sentence}"
+        );
+    }
+    let (status, _, sentence) = create(&at, "more", "safe");
+    assert!(status == Some(2) && sentence.contains("is no level of a table"), "{sentence}");
+    drop(primary);
+    let (_next, at) = folder.primary("replicated=1", "next");
+    let get = kv(&at, &["get", "screws", "--table", "stock"]);
+    assert_eq!(get, (Some(0), "7".to_owned(), String::new()));
+    // Without its backup it takes no more tables of that level.
+    drop(backup);
+    let (status, _, sentence) = create(&at, "more", "replicated=1");
+    assert!(status == Some(5) && sentence.contains("too few backups"), "{sentence}");
+}
+
+#[test]
 fn every_shard_of_a_store_has_replicas() {
     let folder = Folder::new("shards");
     let (_first, _) = folder.backup("first");

@@ -133,3 +133,27 @@ fn a_store_is_restarted_under_load_and_no_acknowledged_write_is_lost() {
     drop(store);
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
+
+#[test]
+fn a_flushed_table_that_a_client_creates_is_there_after_a_kill() {
+    let at = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let at = at.expect("a free port").to_string();
+    let folder = std::env::temp_dir().join(format!("farcall-created-{}", std::process::id()));
+    let path = folder.to_str().expect("it is text");
+    let run = |arguments: &[&str]| {
+        let output = program().arg("kv").args(arguments).args(["--at", &at]).output().expect("it runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let store = Store::start(&at, path);
+    let created = run(&["create", "stock", "--level", "flushed"]);
+    assert_eq!(created, (Some(0), "there is a table stock, flushed\n".to_owned(), String::new()));
+    // As if its power were cut.
+    drop(store);
+    let _store = Store::start(&at, path);
+    let (status, _, sentence) = run(&["get", "screws", "--table", "stock"]);
+    assert_eq!(status, Some(3), "{sentence}");
+    assert!(sentence.contains("no object `screws`"), "the table is there: {sentence}");
+    assert_eq!(run(&["create", "stock", "--level", "flushed"]).0, Some(0), "it is what it was");
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}

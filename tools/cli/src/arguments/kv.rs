@@ -74,7 +74,7 @@ pub enum KvCommand {
     Export(KvExport),
     /// Writes objects from lines of JSON
     Import(KvImport),
-    /// Creates a table in memory, unless there is one of that name
+    /// Creates a table, unless there is one of that name
     Create(KvCreate),
     /// Drops a table with all that is in it
     Drop(KvDrop),
@@ -351,11 +351,12 @@ impl FromStr for TableArgument {
         let Some((name, level)) = text.rsplit_once(':') else {
             return Ok(Self { name: text.to_owned(), level: Level::Memory });
         };
-        let Some(level) = Level::named(level) else {
-            return Err(format!("`{level}` is no level of a table; give {}", Level::FORMS));
-        };
-        Ok(Self { name: name.to_owned(), level })
+        Ok(Self { name: name.to_owned(), level: parse_level(level)? })
     }
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    Level::named(text).ok_or_else(|| format!("`{text}` is no level of a table; give {}", Level::FORMS))
 }
 
 /// Whom a store serves.

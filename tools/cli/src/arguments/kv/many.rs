@@ -4,9 +4,10 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::Args;
+use farcall_kv::durable::Level;
 
 use super::super::{parse_seconds, whole_number};
-use super::{KvPlace, KvTable, KvWritten};
+use super::{KvPlace, KvTable, KvWritten, parse_level};
 
 /// `farcall kv mget`.
 #[derive(Debug, Args)]
@@ -93,6 +94,10 @@ pub struct KvCreate {
     /// The table
     #[arg(value_name = "TABLE")]
     pub table: String,
+    /// What its writes survive: `memory`, `flushed`, `replicated=N` or `replicated=N,flushed`. A store that
+    /// cannot give it refuses
+    #[arg(long, default_value = "memory", value_name = "LEVEL", value_parser = parse_level)]
+    pub level: Level,
     #[command(flatten)]
     pub place: KvPlace,
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
 use farcall_base::{printable, printable_lines};
+use farcall_kv::durable::Level;
 use farcall_kv::store::Condition;
 use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
@@ -119,17 +120,23 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates a table in memory.
+/// Creates a table.
 pub fn create_table(create: &KvCreate) -> Result<(), Failure> {
     let shown = printable(&create.table);
     TableId::of(&create.table).map_err(|error| Failure::Usage(error.to_string()))?;
     let connection = Connection::open(&create.place)?;
     let client = connection.client()?;
-    let created = connection.endpoint.block_on(client.create_table(&create.table));
+    let level = create.level;
+    let created = connection.endpoint.block_on(client.create_table_at(&create.table, level));
     created.map_err(|failure| failure.explained(connection.about(&create.table)))?;
     let mut report = Report::open(create.place.json.as_ref())?;
-    report.object(&json!({ "schema": SCHEMA, "kind": "created", "table": create.table }))?;
-    report.line(format_args!("there is a table {shown}"))
+    let created =
+        json!({ "schema": SCHEMA, "kind": "created", "table": create.table, "level": level.to_string() });
+    report.object(&created)?;
+    match level {
+        Level::Memory => report.line(format_args!("there is a table {shown}")),
+        level => report.line(format_args!("there is a table {shown}, {level}")),
+    }
 }
 
 /// Drops a table.

@@ -5,9 +5,9 @@ use core::error::Error;
 use farcall::CallError;
 use farcall::bootstrap::HostPort;
 use farcall_base::printable;
-use farcall_kv::Failure as KvFailure;
 use farcall_kv::daemon::SlotFailure;
-use farcall_kv::store::{CreateTableError, IncrementError, ReadError, WriteError};
+use farcall_kv::store::{IncrementError, ReadError, WriteError};
+use farcall_kv::{CreateTableAtError, Failure as KvFailure};
 
 use super::place::unreachable;
 use crate::failure::{Failure, Outcome};
@@ -59,7 +59,7 @@ impl Refusal for IncrementError {
     }
 }
 
-impl Refusal for CreateTableError {
+impl Refusal for CreateTableAtError {
     fn meaning(&self, _: &str) -> Failure {
         Failure::run(self)
     }
