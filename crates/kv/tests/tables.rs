@@ -10,7 +10,7 @@ use farcall::{Endpoint, TransportKind};
 use farcall_disk::MemoryDisk;
 use farcall_kv::durable::{LOG_BYTES_MIN, Level, Parked, Released};
 use farcall_kv::store::{Condition, CreateTableError, MEMORY_BYTES_MIN, Store};
-use farcall_kv::wire::{CREATE_TABLE, CREATE_TABLE_AT, Code};
+use farcall_kv::wire::{CREATE_TABLE, CREATE_TABLE_AT, Code, PutRequest};
 use farcall_kv::{Client, CreateTableAtError, Failure, Name, Shard, TableId};
 
 const KIND: TransportKind = TransportKind::RING_SHM;
@@ -63,9 +63,18 @@ fn with_a_log(age: Age, test: impl FnOnce(&Endpoint, &Client<'_>)) {
     });
 }
 
-fn level_of_a_put(client: &Client<'_>, table: TableId) -> Level {
-    let name = Name::new(table, b"key").expect("a key");
-    client.put(name, value(b"value"), Condition::Always).with_receipt().wait().expect("room").level
+fn level_of_a_put(endpoint: &Endpoint, client: &Client<'_>, table: TableId) -> Level {
+    let put = PutRequest {
+        name: Name::new(table, b"key").expect("a key"),
+        value: value(b""),
+        condition: Condition::Always,
+    };
+    let one = client.put(put.name, put.value, put.condition).with_receipt().wait().expect("room").level;
+    let many = endpoint.block_on(client.multi_put_with_receipts(&[put, put]));
+    for receipt in many {
+        assert_eq!(receipt.expect("room").level, one, "one of many survives as much");
+    }
+    one
 }
 
 fn refusal(failure: Failure<CreateTableAtError>) -> CreateTableAtError {
@@ -81,17 +90,17 @@ fn a_table_has_the_level_that_its_client_asked_for() {
         let create = |name, level| endpoint.block_on(client.create_table_at(name, level));
         let orders = create("orders", Level::Flushed).expect("the log is flushed");
         assert_eq!(Ok(orders), TableId::of("orders").map_err(|_| ()));
-        assert_eq!(level_of_a_put(client, orders), Level::Flushed);
+        assert_eq!(level_of_a_put(endpoint, client, orders), Level::Flushed);
         for level in [Level::Flushed, Level::Memory] {
             assert_eq!(create("orders", level).expect("it survives as much"), orders);
         }
-        assert_eq!(level_of_a_put(client, orders), Level::Flushed, "it stays what it was");
+        assert_eq!(level_of_a_put(endpoint, client, orders), Level::Flushed, "it stays what it was");
         let brief = create("brief", Level::Memory).expect("room");
-        assert_eq!(level_of_a_put(client, brief), Level::Memory);
+        assert_eq!(level_of_a_put(endpoint, client, brief), Level::Memory);
         // Dropped, it may be created at any level.
         assert_eq!(endpoint.block_on(client.drop_table("orders")), Ok(true));
         create("orders", Level::Memory).expect("the name is free");
-        assert_eq!(level_of_a_put(client, orders), Level::Memory);
+        assert_eq!(level_of_a_put(endpoint, client, orders), Level::Memory);
     });
 }
 
@@ -102,7 +111,7 @@ fn a_level_that_cannot_be_given_is_refused_and_changes_nothing() {
         let weak = refusal(create(TABLE, Level::Flushed).expect_err("it is in memory"));
         assert_eq!(weak, CreateTableAtError::WeakTable);
         assert!(weak.to_string().contains("there is a table of that name"));
-        assert_eq!(level_of_a_put(client, TableId::of(TABLE).expect("short")), Level::Memory);
+        assert_eq!(level_of_a_put(endpoint, client, TableId::of(TABLE).expect("short")), Level::Memory);
         for flushed in [false, true] {
             let level = Level::Replicated { replicas: 1, flushed };
             let weak = refusal(create("orders", level).expect_err("the log has no replicas"));
@@ -143,6 +152,6 @@ fn an_older_client_creates_tables_by_name() {
         let answer = endpoint.call(peer, CREATE_TABLE, b"brief").within(LONG).wait().expect("room");
         let table = TableId::of("brief").expect("short");
         assert_eq!(*answer, table.0.to_le_bytes());
-        assert_eq!(level_of_a_put(client, table), Level::Memory);
+        assert_eq!(level_of_a_put(endpoint, client, table), Level::Memory);
     });
 }

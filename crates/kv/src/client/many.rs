@@ -9,7 +9,7 @@ use farcall::Payload;
 use super::failure::{Failure, refused};
 use super::found::FoundObject;
 use super::operation::{Operation, Repeat};
-use super::{Client, message};
+use super::{Client, Receipt, message};
 use crate::store::{ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
     Code, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
@@ -84,6 +84,15 @@ impl<'e> Client<'e> {
     /// Writes objects, each if the one that is there fulfils its condition. Each has an outcome of its own,
     /// in their order; objects of one shard are written in that order.
     pub async fn multi_put(&self, puts: &[PutRequest<'_>]) -> Vec<Outcome<u64, WriteError>> {
+        let written = self.multi_put_with_receipts(puts).await;
+        written.into_iter().map(|outcome| outcome.map(|receipt| receipt.result)).collect()
+    }
+
+    /// The same; each outcome also says what the write survives.
+    pub async fn multi_put_with_receipts(
+        &self,
+        puts: &[PutRequest<'_>],
+    ) -> Vec<Outcome<Receipt<u64>, WriteError>> {
         let mut outcomes = none_yet(puts.len());
         let mut shards = self.by_shard(puts.iter().map(|put| put.name));
         while shards.iter().any(|places| !places.is_empty()) {
@@ -215,10 +224,10 @@ fn found_objects(
     MultiGetResponse::decode(&answer).items().map(object).collect()
 }
 
-fn written_objects(answer: Payload) -> Result<Vec<Outcome<u64, WriteError>>, Failure<WriteError>> {
+fn written_objects(answer: Payload) -> Result<Vec<Outcome<Receipt<u64>, WriteError>>, Failure<WriteError>> {
     let items: Result<Vec<_>, Malformed> = MultiPutResponse::decode(&answer).items().collect();
     let outcome = |item: crate::wire::WriteResponse| match item.code {
-        Code::Done => Ok(item.version),
+        Code::Done => Ok(Receipt { result: item.version, level: item.level }),
         code => Err(refused(code, item.version)),
     };
     Ok(items?.into_iter().map(outcome).collect())

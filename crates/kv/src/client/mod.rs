@@ -206,4 +206,5 @@ pub fn fuzz_answers(bytes: &[u8]) {
         assert!(statistics.shard < statistics.shards && statistics.tables.len() < bytes.len());
     }
     many::fuzz_many(bytes);
+    crate::daemon::flight::fuzz_slot_answers(bytes);
 }

@@ -16,11 +16,11 @@ use crate::wire::{
 use crate::{Name, Value};
 
 /// While a response is waited for, the daemon is looked for once in this many tries.
-const CHECK_EVERY: u32 = 1 << 14;
+pub(super) const CHECK_EVERY: u32 = 1 << 14;
 
 /// How long a response is waited for unless told otherwise. A daemon gives up on other shards after its own
 /// time for calls, which is as long.
-const RESPONSE_WITHIN: Duration = Duration::from_secs(11);
+pub(super) const RESPONSE_WITHIN: Duration = Duration::from_secs(11);
 
 /// Why a request through a slot did not do what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,12 @@ pub enum SlotFailure<E> {
         bytes: usize,
         /// The slot's.
         bytes_max: usize,
+    },
+    /// Take what has come of earlier requests first. Nothing was changed.
+    #[error("all {depth} slots are in use")]
+    Full {
+        /// How many there are.
+        depth: usize,
     },
     /// Use the network: the value is longer than a slot.
     #[error("the answer is longer than a slot")]
@@ -63,6 +69,25 @@ pub enum SlotFailure<E> {
     /// The daemon speaks another version of the protocol.
     #[error("the daemon and this client do not understand each other")]
     Misunderstood,
+}
+
+impl<E> SlotFailure<E> {
+    /// The same, of a request whose refusals are others.
+    pub(super) fn with<F: From<E>>(self) -> SlotFailure<F> {
+        match self {
+            Self::Store(refusal) => SlotFailure::Store(refusal.into()),
+            Self::RequestTooLong { bytes, bytes_max } => SlotFailure::RequestTooLong { bytes, bytes_max },
+            Self::Full { depth } => SlotFailure::Full { depth },
+            Self::AnswerTooLong => SlotFailure::AnswerTooLong,
+            Self::NotAllowed => SlotFailure::NotAllowed,
+            Self::NotReplicated(why) => SlotFailure::NotReplicated(why),
+            Self::NoAnswer => SlotFailure::NoAnswer,
+            Self::NotPassedOn => SlotFailure::NotPassedOn,
+            Self::TimedOut { within } => SlotFailure::TimedOut { within },
+            Self::DaemonGone(gone) => SlotFailure::DaemonGone(gone),
+            Self::Misunderstood => SlotFailure::Misunderstood,
+        }
+    }
 }
 
 /// The slots of one client process.
@@ -97,6 +122,17 @@ impl DaemonClient {
     /// How many requests can be in flight.
     pub fn depth(&self) -> usize {
         self.slots.layout().slots
+    }
+
+    /// The longest request, in bytes.
+    pub(super) fn request_bytes_max(&self) -> usize {
+        self.slots.layout().request_bytes
+    }
+
+    /// Whether the response to what a slot asked is there.
+    #[inline]
+    pub(super) fn is_answered(&self, slot: usize) -> bool {
+        self.slots.is_answered(slot)
     }
 
     /// Puts a request into a slot that is free: its [`call_number`] and its message.
@@ -196,8 +232,14 @@ impl DaemonClient {
 
     /// Waits for the response in the first slot.
     fn wait<E>(&mut self) -> Result<SlotMessage<'_>, SlotFailure<E>> {
-        let (mut tries, begun, within) = (0_u32, Instant::now(), self.within);
-        while !self.slots.is_answered(0) {
+        self.wait_in(0, self.within)?;
+        Ok(self.slots.take(0).expect("the response is there"))
+    }
+
+    /// Waits until the response in a slot is there.
+    pub(super) fn wait_in<E>(&self, slot: usize, within: Duration) -> Result<(), SlotFailure<E>> {
+        let (mut tries, begun) = (0_u32, Instant::now());
+        while !self.slots.is_answered(slot) {
             tries = tries.wrapping_add(1);
             if tries.is_multiple_of(CHECK_EVERY) {
                 self.slots.check()?;
@@ -209,7 +251,7 @@ impl DaemonClient {
             }
             core::hint::spin_loop();
         }
-        Ok(self.slots.take(0).expect("the response is there"))
+        Ok(())
     }
 }
 
@@ -222,7 +264,7 @@ fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
     }
 }
 
-fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
+pub(super) fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
     if code == Code::NotAllowed {
         return SlotFailure::NotAllowed;
     }

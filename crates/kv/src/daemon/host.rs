@@ -5,6 +5,9 @@
 
 use core::time::Duration;
 use std::io;
+use std::net::ToSocketAddrs;
+
+use farcall::bootstrap::HostPort;
 
 use crate::slots::{Access, AttachError, SlotLayout, SlotServer};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,6 +22,16 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 fn name(store: &str, number: u32) -> String {
     format!("farcall-kv-{:016x}-{number}", xxh3_64(store.as_bytes()))
+}
+
+/// What the processes of a host call a store by, of those names of its place that mean the same: `localhost`
+/// and `127.0.0.1` are one store here.
+pub fn name_on_host(at: &HostPort) -> String {
+    let at = at.to_string();
+    let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    let loopback = addresses.iter().filter(|address| address.ip().is_loopback());
+    let first = loopback.min_by_key(|address| address.is_ipv6()).map(ToString::to_string);
+    first.unwrap_or(at)
 }
 
 /// Listens as one of the daemons of a store, by the first name that is free.

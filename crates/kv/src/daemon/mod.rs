@@ -8,6 +8,7 @@
 
 mod client;
 mod counters;
+pub(crate) mod flight;
 mod host;
 mod message;
 mod observe;
@@ -24,7 +25,8 @@ use farcall_driver::CounterFile;
 
 pub use client::{DaemonClient, SlotFailure};
 pub use counters::DaemonCounters;
-pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
+pub use flight::{SlotCall, SlotCallFailure, SlotCalls, SlotOutcome, SlotRefusal};
+pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host, name_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 

@@ -9,7 +9,6 @@ mod answers;
 mod certificate;
 mod cleaner;
 mod counters;
-mod creating;
 mod format;
 mod frames;
 mod journal;

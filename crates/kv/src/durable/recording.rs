@@ -1,4 +1,4 @@
-//! How what happened to objects becomes records.
+//! How what happened to objects, and tables that clients create, become records.
 //!
 //! An object is recorded as it is when its changes are: what is appended is true at that moment, and so is a
 //! replay that goes through the records in their order. All changes of a command, or of a transaction, are
@@ -9,12 +9,36 @@ use std::collections::HashMap;
 
 use farcall_base::canary::{Rule, leaves_out};
 
-use super::Durable;
 use super::format::{RECORD_BYTES, Record};
+use super::{Durable, Level, REPLICAS_MAX, When};
 use crate::store::{Change, CollectionHeader, Step, Steps, Store};
+use crate::wire::Code;
 use crate::{Name, TableId};
 
 impl Durable {
+    /// What survives what the log can: that of this process, and as many replicas as its record asks for.
+    pub fn reaches(&self) -> Level {
+        self.mirror.as_ref().map_or(Level::Flushed, |mirror| {
+            let record = mirror.status().record;
+            Level::of(record.wanted.try_into().unwrap_or(REPLICAS_MAX), record.flushed)
+        })
+    }
+
+    /// Creates a durable table whose level the log reaches, and records it; when it may be told.
+    pub fn create_table(&mut self, store: &mut Store, name: &str, level: Level) -> Result<When, Code> {
+        let record = Record::Table { level: level.to_wire(), name };
+        self.admit(record.bytes(), 0)?;
+        let id = store.create_table(name)?;
+        self.add_table(store, name, id, level);
+        self.deleted_in = self.journal.gathering();
+        Ok(When::Flushed(self.deleted_in))
+    }
+
+    /// When it may be told that a durable table is there.
+    pub fn when_table(&self) -> When {
+        self.when(0)
+    }
+
     /// Records what happened to durable tables since this was last called; gives the group that has it.
     pub fn record_changes(&mut self, store: &mut Store) -> Option<u64> {
         if !store.has_changes() {

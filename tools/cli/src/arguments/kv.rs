@@ -2,7 +2,6 @@
 
 use core::str::FromStr;
 use core::time::Duration;
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -130,11 +129,7 @@ pub struct KvPlace {
 impl KvPlace {
     /// The store's name on this host: the same whether a loopback address is written as such or by a name.
     pub fn name_on_host(&self) -> String {
-        let at = self.at.to_string();
-        let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
-        let loopback = addresses.iter().filter(|address| address.ip().is_loopback());
-        let first = loopback.min_by_key(|address| address.is_ipv6()).map(ToString::to_string);
-        first.unwrap_or(at)
+        farcall_kv::daemon::name_on_host(&self.at)
     }
 }
 

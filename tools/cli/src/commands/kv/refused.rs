@@ -99,9 +99,11 @@ impl<E: Refusal> Failed for SlotFailure<E> {
             Self::NoAnswer | Self::NotPassedOn | Self::TimedOut { .. } | Self::DaemonGone(_) => {
                 unreachable(format!("the store at {} does not answer: {self}", about.at))
             }
-            Self::RequestTooLong { .. } | Self::AnswerTooLong | Self::NotAllowed | Self::Misunderstood => {
-                Failure::run(self)
-            }
+            Self::RequestTooLong { .. }
+            | Self::Full { .. }
+            | Self::AnswerTooLong
+            | Self::NotAllowed
+            | Self::Misunderstood => Failure::run(self),
         }
     }
 }
