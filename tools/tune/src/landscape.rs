@@ -4,6 +4,8 @@
 //! It is what a plan is rehearsed on before the machine is given to it for hours, and what shows that a
 //! search finds what there is to find, and nothing where there is nothing.
 
+pub mod rough;
+
 use core::f64::consts::TAU;
 
 use farcall_base::Random;
