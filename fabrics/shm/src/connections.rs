@@ -22,7 +22,7 @@ use crate::handshake::{
 use crate::intake::{self, ForeignFd};
 use crate::options::caller;
 use crate::place::{Door, NotReached, reach};
-use crate::ring_memory::{CONTROL_BYTES, populate_for_conversations};
+use crate::ring_memory::{CONTROL_BYTES, populate_first};
 use crate::segment::{PeerAccess, Segment};
 
 /// How long a peer that connected to us may take for its offer.
@@ -40,6 +40,10 @@ const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// How long callers wait when the threads that receive offers are all taken.
 const INTAKE_RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// Why a peer is out of reach whose socket in the folder is for others.
+const NOT_OPEN: &str =
+    "its socket in shm.directory is not open to this process's user, by its shm.allow or the folder's mode";
 
 /// Whether a connection stays in the table.
 #[must_use]
@@ -213,6 +217,7 @@ impl Connections {
                 return Ok(());
             }
             Err(NotReached::NotThere) => return Err(LaneFault::NotThere),
+            Err(NotReached::Refused(Errno::ACCESS)) => return Err(refuse(NOT_OPEN)),
             Err(NotReached::Refused(error)) => return Err(refuse(error)),
         };
         let caller = caller(socket.as_fd());
@@ -378,7 +383,7 @@ fn offer(shared: &Shared, socket: &ForeignFd, standing: Standing, hello: &[u8]) 
     let (segment, ring) =
         Segment::create("farcall-ring", ring_segment_bytes, PeerAccess::Write).map_err(refuse)?;
     // Its first pages are ours to pay for, not the peer's.
-    populate_for_conversations(&ring);
+    populate_first(&ring);
     let own_blocks = match terms.trust.copies(standing) {
         true => Some(Segment::create("farcall-blocks", terms.block_bytes, PeerAccess::Read).map_err(refuse)?),
         false => None,

@@ -24,7 +24,7 @@ use crate::doorbell;
 use crate::flags::{Runway, Words, published};
 use crate::intake::ForeignFd;
 use crate::mirror::Mirror;
-use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
+use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory, populate_ring};
 use crate::segment::Mapping;
 use crate::sleep;
 
@@ -174,6 +174,14 @@ impl LaneSender for ShmSender {
         // Another as long may come.
         let wanted_bytes = if self.copier.wants_lines_ahead(payload.len()) { payload.len() } else { 0 };
         self.wanted_bytes.store(wanted_bytes, Ordering::Relaxed);
+    }
+
+    fn make_ready(&mut self, bytes: usize) {
+        populate_ring(self.ring.mapping(), bytes);
+    }
+
+    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
+        self.ring.give_back(used_bytes, kept);
     }
 
     #[inline]

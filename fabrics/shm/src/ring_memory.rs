@@ -4,6 +4,7 @@
 //! time between its parts and the flag: each part that came by itself would have to win the line back from
 //! the peer's cache.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice::from_raw_parts_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +25,21 @@ pub const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
 /// Records up to this are copied through the caches in any case.
 const SHORT_RECORD_BYTES: usize = 512;
 
-/// So many bytes of a ring get their pages when it is made: those through which conversations walk. The rest
-/// is for streams, and takes no memory before.
-const POPULATED_BYTES: usize = 256 << 10;
+/// So many bytes of a ring get their pages when it is made: those through which writers of little walk. The
+/// rest takes no memory before it is used.
+const POPULATED_BYTES: usize = 16 << 10;
 
-/// Gives a ring's segment the pages through which conversations walk.
-pub fn populate_for_conversations(mapping: &Mapping) {
-    mapping.populate(CONTROL_BYTES + POPULATED_BYTES);
+/// Behind what is used of a ring, bytes in which flags are cleared ahead.
+const AHEAD_BYTES: usize = 4096;
+
+/// Gives a ring's segment the pages of its first `bytes`.
+pub fn populate_ring(mapping: &Mapping, bytes: usize) {
+    mapping.populate(CONTROL_BYTES + bytes + AHEAD_BYTES);
+}
+
+/// Gives a ring's segment the pages with which it begins.
+pub fn populate_first(mapping: &Mapping) {
+    populate_ring(mapping, POPULATED_BYTES);
 }
 
 /// The ring inside its segment.
@@ -51,7 +60,7 @@ impl RingMemory {
     pub fn new(mapping: Arc<Mapping>) -> Self {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
-        populate_for_conversations(&mapping);
+        populate_first(&mapping);
         Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
     }
 
@@ -89,6 +98,20 @@ impl RingMemory {
                 && length <= self.bytes - offset,
             "a record outside the ring"
         );
+    }
+
+    /// Gives the pages back behind the first `used_bytes` of the ring, but for those in which there is
+    /// something `kept`, which goes on at the start of the ring where its end is not behind its start. They
+    /// read as zero when they are touched again, as flags do that are cleared.
+    pub fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
+        let used = used_bytes + AHEAD_BYTES;
+        let place = |range: Range<usize>| CONTROL_BYTES + range.start..CONTROL_BYTES + range.end;
+        if kept.start < kept.end {
+            self.mapping.give_back(place(used..kept.start));
+            self.mapping.give_back(place(used.max(kept.end)..self.bytes));
+        } else {
+            self.mapping.give_back(place(used.max(kept.end)..kept.start));
+        }
     }
 
     /// Copies a part of a record that is not published, from the byte `at` behind its flag on, which is not

@@ -9,6 +9,7 @@
 //! limit). It refuses pages to all only with `vm.overcommit_memory=2`; there own segments get all of theirs
 //! when they are made.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -71,6 +72,8 @@ pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     access: PeerAccess,
+    /// Whether pages could be given back and not be had again.
+    is_committed: bool,
     /// Of a peer's memory.
     _claim: Option<Claim>,
 }
@@ -120,7 +123,7 @@ impl Mapping {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { start, bytes, access, _claim: claim })
+        Ok(Self { start, bytes, access, is_committed: commits_strictly(), _claim: claim })
     }
 
     /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the
@@ -131,6 +134,21 @@ impl Mapping {
         // Kernels before 5.14 do not know how, and where memory is short, whoever needs a page will find out.
         // SAFETY: the range is ours, and advice of this kind changes nothing in it.
         _ = unsafe { madvise(self.start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
+    }
+
+    /// Gives the pages back that lie in `range` as a whole, to whomever they belong; an empty range is none.
+    /// What is there reads as zero afterwards. Where the system refuses pages they are kept.
+    pub fn give_back(&self, range: Range<usize>) {
+        let page = rustix::param::page_size();
+        let (start, end) = (range.start.next_multiple_of(page), range.end.min(self.bytes) / page * page);
+        if start >= end || self.access == PeerAccess::Read || self.is_committed {
+            return;
+        }
+        let place = self.at(start, end - start);
+        // A page that stays is no harm.
+        // SAFETY: the range is ours, in whole pages, and nothing has a reference into it: who calls this says
+        // that what is there is free, and everything there is reached by pointers and atomics.
+        _ = unsafe { madvise(place.as_ptr().cast(), end - start, Advice::LinuxRemove) };
     }
 
     /// The size in bytes.
@@ -196,6 +214,16 @@ mod tests {
         assert_eq!(pages_there(), 10);
         mapping.populate(usize::MAX);
         assert_eq!(pages_there(), 64);
+        let page = rustix::param::page_size();
+        // SAFETY: inside the mapping, and nobody else has it.
+        unsafe { mapping.at(3 * page, 1).write(7) };
+        mapping.give_back(2 * page + 1..10 * page - 1);
+        assert_eq!(pages_there(), 64 - 6, "whole pages only");
+        // SAFETY: as above.
+        assert_eq!(unsafe { mapping.at(3 * page, 1).read() }, 0);
+        mapping.give_back(30 * page..30 * page - 5);
+        mapping.give_back(0..usize::MAX);
+        assert_eq!(pages_there(), 0);
     }
 
     #[test]

@@ -242,7 +242,7 @@ fn processes_of_other_namespaces_and_users_are_connected_or_refused_as_documente
             assert!(matches!(down, LaneEvent::Down { lane: of, .. } if of == lane), "{cell:?}: {down:?}");
         } else {
             let outcome = outcome(&mut child.0);
-            let is_refused = ["runs as user", "not mapped", "no process listens", "Permission denied"]
+            let is_refused = ["runs as user", "not mapped", "no process listens", "not open to"]
                 .iter()
                 .any(|words| outcome.contains(words));
             assert!(is_refused, "{cell:?}: {outcome}");

@@ -121,6 +121,21 @@ impl LaneSender for MemorySender {
         loan.copy_from_slice(payload);
     }
 
+    fn make_ready(&mut self, _bytes: usize) {}
+
+    /// As memory that went and came again, it is zero.
+    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
+        let mut ring = memory(&self.ring);
+        let Range { start, end } = kept;
+        let is_kept = |line: usize| match start < end {
+            true => line + RECORD_ALIGN > start && line < end,
+            false => line + RECORD_ALIGN > start || line < end,
+        };
+        for line in (used_bytes..self.draft.len()).step_by(RECORD_ALIGN).filter(|&line| !is_kept(line)) {
+            ring.bytes[line..line + RECORD_ALIGN].fill(0);
+        }
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         None
     }

@@ -1,7 +1,7 @@
 //! The receiving side's view of a ring: where the next record will be, and what the peer must be told is
 //! free.
 
-use super::{LINE_BYTES, Violation, whole_lines};
+use super::{LINE_BYTES, REST_BYTES, SHORT_LAP_BYTES, Violation, whole_lines};
 
 /// Positions of the ring that we read.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub struct Consumer {
     head: u64,
     /// The position that the peer was last told to be free up to.
     returned: u64,
+    /// The head at the last look.
+    head_at_look: u64,
 }
 
 impl Consumer {
@@ -20,7 +22,7 @@ impl Consumer {
             capacity.is_power_of_two() && capacity >= 4096,
             "a ring has a power of two of bytes, 4096 or more"
         );
-        Self { capacity, head: 0, returned: 0 }
+        Self { capacity, head: 0, returned: 0, head_at_look: 0 }
     }
 
     /// The offset of the next record.
@@ -53,6 +55,19 @@ impl Consumer {
     #[inline]
     pub fn credit_is_due(&self) -> bool {
         self.head - self.returned >= self.capacity / 4
+    }
+
+    /// Whether so much is owed to the peer that its ring could not be at rest.
+    pub fn keeps_from_rest(&self) -> bool {
+        self.head - self.returned > REST_BYTES
+    }
+
+    /// Looks whether little was read since the last look, and a credit is owed that the peer would wait long
+    /// for.
+    pub fn look(&mut self) -> bool {
+        let read = self.head - self.head_at_look;
+        self.head_at_look = self.head;
+        read < SHORT_LAP_BYTES && self.keeps_from_rest()
     }
 
     /// The credit to put into an outgoing header; counts as returned.

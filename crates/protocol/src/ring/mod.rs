@@ -17,7 +17,7 @@ mod wire;
 
 pub use consumer::Consumer;
 pub use hello::{HELLO_BYTES, Hello, HelloError, VERSION};
-pub use producer::{Producer, Reservation};
+pub use producer::{Producer, Reservation, Rest};
 pub use wire::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, HeaderSeries, WORD_BYTES, padded};
 
 /// Records start at multiples of this many bytes, and positions are counted in it on the wire.
@@ -36,6 +36,12 @@ const fn whole_lines(bytes: u64) -> u64 {
 
 /// A writer with little in flight uses only this much of a longer ring, in bytes.
 pub const LAP_BYTES: u64 = 256 << 10;
+
+/// A writer that writes little uses only this much of it, in bytes.
+pub const SHORT_LAP_BYTES: u64 = 16 << 10;
+
+/// So much of a ring at rest may not have been given back by its reader, in bytes.
+pub const REST_BYTES: u64 = 1 << 10;
 
 /// The largest record in a ring of `ring_bytes`: a quarter of it, or of a lap, so that a wrap can never make
 /// a record unsendable.

@@ -8,8 +8,14 @@
 //! through more memory than a core's own caches hold: what was written longest ago is in a cache that both
 //! cores reach, and need not be regained from the other core. A conversation turns back after a lap, and
 //! keeps its lines and pages warm.
+//!
+//! Laps begin short, because the memory of a ring comes when it is touched. Each that ends soon after the one
+//! before lets the next be twice as long, and so does one that is too short for what is in flight. A writer
+//! that its caller finds quiet ([`Producer::look`]) begins with short laps again.
 
-use super::{LAP_BYTES, LINE_BYTES, Violation, record_bytes_max, whole_lines};
+use core::ops::Range;
+
+use super::{LAP_BYTES, LINE_BYTES, REST_BYTES, SHORT_LAP_BYTES, Violation, record_bytes_max, whole_lines};
 
 /// Positions and credit of the ring that we write.
 #[derive(Clone, Debug)]
@@ -21,12 +27,28 @@ pub struct Producer {
     tail: u64,
     /// Where this round ends, at the latest at the end of the ring. Not before the tail.
     lap_end: u64,
+    /// How long this lap is to be, in bytes: at most [`LAP_BYTES`], also of one that goes on to the end of
+    /// the ring.
+    lap_bytes: u64,
     /// Everything before this position has been read by the peer.
     released: u64,
+    /// Bytes that were written in the rounds before this one.
+    passed: u64,
+    /// Bytes that had been written at the last look.
+    written_at_look: u64,
+    /// The end of the longest round since the ring was at rest, as an offset.
+    reached: u64,
 }
 
-/// More than this in flight at the end of a lap is a stream.
-const IN_FLIGHT_BYTES_MAX: u64 = LAP_BYTES / 4;
+/// What a ring at rest still needs of its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// So many bytes at its start are used next.
+    pub used_bytes: usize,
+    /// These offsets may be read: what has not been given back, and the runway behind the tail. Where the end
+    /// is not behind the start, they go on at the start of the ring.
+    pub kept: Range<usize>,
+}
 
 /// The answer to a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +85,43 @@ impl Producer {
             runway <= capacity / 8 && runway.is_multiple_of(LINE_BYTES),
             "the runway is small and aligned"
         );
-        Self { capacity, runway, tail: 0, lap_end: capacity.min(LAP_BYTES), released: 0 }
+        let lap_bytes = capacity.min(SHORT_LAP_BYTES);
+        Self {
+            capacity,
+            runway,
+            tail: 0,
+            lap_end: lap_bytes,
+            lap_bytes,
+            released: 0,
+            passed: 0,
+            written_at_look: 0,
+            reached: lap_bytes,
+        }
+    }
+
+    /// Bytes of the ring that this lap and those to come go through, unless there is a stream.
+    pub fn lap_bytes(&self) -> usize {
+        self.lap_bytes as usize
+    }
+
+    /// Looks whether little was written since the last look, less than a short lap. Then laps are short
+    /// again; and what they do not need is said, once, if the peer has read what was written, and said so.
+    pub fn look(&mut self) -> Option<Rest> {
+        let written = self.written();
+        let since = written.saturating_sub(self.written_at_look);
+        self.written_at_look = written;
+        let short = self.capacity.min(SHORT_LAP_BYTES);
+        if since >= SHORT_LAP_BYTES || self.reached <= short {
+            return None;
+        }
+        self.lap_bytes = short;
+        self.lap_end = self.tail.max(self.round_start() + short);
+        if self.tail - self.released > REST_BYTES {
+            return None;
+        }
+        self.reached = short;
+        let kept_end = (self.offset(self.tail) as u64 + self.runway).min(self.capacity);
+        Some(Rest { used_bytes: short as usize, kept: self.offset(self.released)..kept_end as usize })
     }
 
     /// Room for a record of at least `bytes_min` bytes, leaving the reserve for credit returns alone.
@@ -75,6 +133,16 @@ impl Producer {
         assert!(bytes_min <= record_bytes_max(self.capacity), "records are at most a quarter of a lap");
         self.look_at_lap(bytes_min);
         self.reserve_within(bytes_min, self.free().saturating_sub(LINE_BYTES))
+    }
+
+    /// Lets the lap go on for a record of up to `bytes` bytes, which need not be cut then, if much is in
+    /// flight; says whether it does.
+    pub fn goes_on_for(&mut self, bytes: u64) -> bool {
+        let before = self.lap_end;
+        if self.tail - self.released > self.lap_bytes / 4 {
+            self.look_at_lap(bytes.min(record_bytes_max(self.capacity)));
+        }
+        self.lap_end != before
     }
 
     /// The offset of a record of up to `bytes` bytes, if there is as much room without a wrap; else
@@ -110,6 +178,7 @@ impl Producer {
 
     /// Moves the tail to the start of the ring, after a wrap record.
     pub fn advance_to_start(&mut self) {
+        self.passed = self.written();
         self.tail = self.ring_end();
         self.begin_lap();
     }
@@ -147,9 +216,31 @@ impl Producer {
         (self.released + self.capacity).saturating_sub(self.tail + self.runway)
     }
 
-    #[inline]
+    /// The first lap since the last look is no longer than the one before.
     fn begin_lap(&mut self) {
-        self.lap_end = self.tail + self.capacity.min(LAP_BYTES);
+        if self.passed.saturating_sub(self.written_at_look) >= self.lap_bytes {
+            self.lap_bytes = self.lap_bytes_max().min(2 * self.lap_bytes);
+        }
+        self.end_lap_at(self.tail + self.lap_bytes);
+    }
+
+    fn lap_bytes_max(&self) -> u64 {
+        self.capacity.min(LAP_BYTES)
+    }
+
+    fn end_lap_at(&mut self, position: u64) {
+        self.lap_end = self.tail.max(position);
+        self.reached = self.reached.max(self.lap_end - self.round_start());
+    }
+
+    /// Bytes that were written in all.
+    fn written(&self) -> u64 {
+        self.passed + self.offset(self.tail) as u64
+    }
+
+    /// Where this round began.
+    fn round_start(&self) -> u64 {
+        self.tail - self.offset(self.tail) as u64
     }
 
     /// The position that follows the tail at the end of the ring.
@@ -159,18 +250,29 @@ impl Producer {
     }
 
     /// Looks whether a record of this many bytes fits into this lap. If not, a new lap begins where the ring
-    /// has come to its end, and this one goes on to the end of the ring for a writer with much in flight, as
-    /// far as is known. One with little turns back, and then the largest record fits at the start although
-    /// the reader need not return credit yet: [`IN_FLIGHT_BYTES_MAX`] must stay so small.
+    /// has come to its end, and this one becomes longer for a writer with much in flight, as far as is known,
+    /// or with a long record: the longest lap goes on to the end of the ring. Any other turns back, and then
+    /// the record fits at the start although the reader need not return credit yet: a quarter of a lap in
+    /// flight and a quarter for the record leave enough for the runway in what was written of it.
     #[inline]
     fn look_at_lap(&mut self, bytes_min: u64) {
-        if whole_lines(bytes_min) <= self.lap_end - self.tail {
-            return;
+        if whole_lines(bytes_min) > self.lap_end - self.tail {
+            self.end_lap(whole_lines(bytes_min));
         }
-        if self.offset(self.tail) == 0 {
+    }
+
+    fn end_lap(&mut self, bytes: u64) {
+        if self.offset(self.tail) == 0 && self.lap_end == self.tail {
+            self.passed += self.capacity;
             self.begin_lap();
-        } else if self.tail - self.released > IN_FLIGHT_BYTES_MAX {
-            self.lap_end = self.ring_end();
+        }
+        let in_flight = self.tail - self.released;
+        while bytes > self.lap_end - self.tail && bytes.max(in_flight) > self.lap_bytes / 4 {
+            if self.lap_bytes == self.lap_bytes_max() {
+                return self.end_lap_at(self.ring_end());
+            }
+            self.lap_bytes *= 2;
+            self.end_lap_at(self.round_start() + self.lap_bytes);
         }
     }
 

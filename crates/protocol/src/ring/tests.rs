@@ -1,5 +1,6 @@
 //! The ring against an oracle: a queue that cannot fill up wrongly.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
@@ -90,6 +91,24 @@ impl Model {
         let lines = self.consumer.take_credit();
         self.producer.credit(lines).expect("an honest consumer returns what it read");
     }
+
+    /// Both sides look; what goes away is not in flight, nor may the reader look there.
+    fn look(&mut self) -> Option<Rest> {
+        if self.consumer.look() {
+            self.return_credit();
+        }
+        let rest = self.producer.look()?;
+        let is_kept = |offset: usize| {
+            let Range { start, end } = rest.kept;
+            offset < rest.used_bytes
+                || if start < end { (start..end).contains(&offset) } else { offset >= start || offset < end }
+        };
+        for &(offset, bytes, _) in &self.in_flight {
+            assert!(is_kept(offset) && is_kept(offset + bytes as usize - 1), "a record in flight went away");
+        }
+        assert!(is_kept(self.consumer.offset()), "the place went away at which the reader looks");
+        Some(rest)
+    }
 }
 
 proptest! {
@@ -111,7 +130,7 @@ proptest! {
     #[test]
     fn in_rings_of_several_laps_records_never_overlap_either(
         capacity_log2 in 19u32..22,
-        steps in proptest::collection::vec((0u8..5, 1u64..65536), 1..2000),
+        steps in proptest::collection::vec((0u8..6, 1u64..65536), 1..2000),
     ) {
         let mut model = Model::new(1 << capacity_log2);
         for (kind, bytes) in steps {
@@ -120,6 +139,8 @@ proptest! {
                 1 => { model.send(LINE_BYTES * (1 + bytes % 8)); }
                 2 => { model.return_credit_alone(); }
                 3 => { model.receive(); }
+                4 if bytes % 2 == 0 => { model.look(); }
+                4 => { model.producer.goes_on_for(bytes); }
                 _ => model.return_credit(),
             }
         }
@@ -127,10 +148,15 @@ proptest! {
 
     #[test]
     fn a_drained_ring_of_several_laps_takes_the_largest_record_even_while_credits_are_withheld(
-        sizes in proptest::collection::vec(prop_oneof![Just(64u64), Just(65536), 1u64..65536], 1..500),
+        capacity_log2 in 14u32..21,
+        steps in proptest::collection::vec((prop_oneof![Just(64u64), Just(65536), 1u64..65536], 0u8..4), 1..500),
     ) {
-        let mut model = Model::new(1 << 20);
-        for bytes in sizes {
+        let mut model = Model::new(1 << capacity_log2);
+        for (bytes, looks) in steps {
+            if looks == 0 {
+                model.look();
+            }
+            let bytes = bytes.min(record_bytes_max(model.capacity));
             prop_assert!(model.send(bytes), "a ring whose reader keeps up is never full");
             while model.receive() {}
             if model.consumer.credit_is_due() {
@@ -224,10 +250,51 @@ fn a_conversation_stays_in_a_lap_and_a_stream_has_the_whole_ring() {
 }
 
 #[test]
+fn a_quiet_writer_stays_in_a_short_lap_and_comes_back_to_it() {
+    let capacity = 4 << 20;
+    let mut model = Model::new(capacity);
+    let mut highest = |looks_every: usize, records: usize, in_flight| {
+        let mut highest = 0;
+        let mut rests = Vec::new();
+        for number in 0..records {
+            highest = highest.max(offsets(&mut model, 1, 256, in_flight)[0]);
+            if number % looks_every == 0 {
+                rests.extend(model.look());
+            }
+        }
+        (highest as u64, rests)
+    };
+    let short = SHORT_LAP_BYTES - 256;
+    assert_eq!(highest(20, 10_000, 0), (short, Vec::new()), "fewer than a lap from look to look");
+    assert_eq!(highest(usize::MAX, 10_000, 0).0, LAP_BYTES - 256, "the longest lap, after five");
+    assert!(highest(usize::MAX, 40_000, 400).0 > capacity - 512, "a stream");
+    let (_, rests) = highest(20, 60, 0);
+    assert_eq!(rests.len(), 1, "it came to rest, once: {rests:?}");
+    assert_eq!(rests[0].used_bytes as u64, SHORT_LAP_BYTES);
+    assert_eq!(highest(20, 10_000, 0), (short, Vec::new()));
+}
+
+#[test]
+fn a_ring_is_not_at_rest_before_its_reader_says_what_it_read() {
+    let mut model = Model::new(4 << 20);
+    while model.send(16 << 10) {}
+    assert_eq!((model.look(), model.look()), (None, None), "full, and nothing is read");
+    while model.receive() {}
+    assert_eq!(model.producer.look(), None, "nothing was said");
+    assert!(!model.consumer.look(), "much was read since the last look");
+    assert!(
+        model.consumer.look() && model.look().is_some(),
+        "the reader says so although it is owed no record"
+    );
+    assert!(!model.consumer.look(), "it has said so");
+    assert_eq!(model.look(), None, "it is at rest");
+}
+
+#[test]
 fn credits_can_be_returned_at_the_end_of_a_lap() {
     let mut model = Model::new(4 << 20);
-    offsets(&mut model, (LAP_BYTES / LINE_BYTES) as usize, LINE_BYTES, 1);
-    let at_end = Reservation::At { offset: LAP_BYTES as usize, bytes: LINE_BYTES as usize };
+    offsets(&mut model, (SHORT_LAP_BYTES / LINE_BYTES) as usize, LINE_BYTES, 1);
+    let at_end = Reservation::At { offset: SHORT_LAP_BYTES as usize, bytes: LINE_BYTES as usize };
     assert_eq!(model.producer.reserve_credit_return(), at_end);
     assert_eq!(model.producer.reserve_credit_return(), at_end, "as often as it is asked for");
     model.return_credit_alone();

@@ -6,6 +6,7 @@
 //!
 //! Long payloads are copied into blocks. How their bytes are copied is the driver's business.
 
+use farcall_base::Instant;
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneReceiver, LaneSender, Loan, LoanError, Record, RecordKind,
 };
@@ -224,12 +225,16 @@ pub fn overrun(_: Overrun) -> DownReason {
     Violation("more messages, or more credit for them, than there can be").into()
 }
 
-/// The next message of some session, expected to be as long as the last.
+/// What there is to do when nothing else is: preparing for the next message of some session, expected to be
+/// as long as the last; and now and then a look at all sessions.
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// Whether [`Shared::prepare_ahead`] has something to do. The only word of this that short messages look
-    /// at.
-    pub is_due: bool,
+    /// When there is something to do: at time zero, which is now, if a message is expected. The only word of
+    /// this that short messages look at.
+    pub due_at: Instant,
+    /// When the next look is due.
+    pub look_at: Instant,
+    /// The message's session.
     slot: usize,
     /// Bytes of its record; 0 when nothing is left to do for that.
     record_bytes: usize,
@@ -240,7 +245,7 @@ impl Ahead {
     /// with 0, another block.
     #[cold]
     pub fn expect(&mut self, slot: usize, record_bytes: usize) {
-        *self = Self { is_due: true, slot, record_bytes };
+        *self = Self { due_at: Instant::ZERO, look_at: self.look_at, slot, record_bytes };
     }
 }
 
@@ -249,15 +254,17 @@ impl<D: LaneDriver> Shared<D> {
     /// when its place is not free: it is long, and a sender of so much has no time to prepare.
     #[cold]
     pub fn prepare_ahead(&mut self, sessions: &mut [Session<D>]) {
-        let Ahead { is_due, slot, record_bytes } = &mut self.ahead;
-        *is_due = false;
+        let Ahead { due_at, look_at, slot, record_bytes } = &mut self.ahead;
+        *due_at = *look_at;
         // The slot may have another session by now, with a smaller ring.
         let Some(tx) = sessions.get_mut(*slot).map(|session| &mut session.tx) else { return };
         if *record_bytes > 0 && tx.producer.reserve_at_once(*record_bytes as u64).is_none() {
             *record_bytes = 0;
         }
-        if let Some(sender) = &mut tx.sender {
-            *is_due = self.driver.prepare(sender, *record_bytes);
+        if let Some(sender) = &mut tx.sender
+            && self.driver.prepare(sender, *record_bytes)
+        {
+            *due_at = Instant::ZERO;
         }
     }
 }

@@ -16,6 +16,7 @@ mod flow;
 mod notices;
 mod receive;
 mod record;
+mod rest;
 mod send;
 mod session;
 
@@ -184,7 +185,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
         }
     }
 
-    fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
+    fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         self.publish_all();
         self.take_events(sink);
         let handed_on = if self.matcher.keeps_for_sink() { self.deliver_unexpected(sink) } else { 0 };
@@ -192,8 +193,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
         for slot in 0..self.sessions.len() {
             received += self.receive(slot, Deferral::Once, sink);
         }
-        if received == 0 && self.shared.ahead.is_due {
-            self.shared.prepare_ahead(&mut self.sessions);
+        if received == 0 && now >= self.shared.ahead.due_at {
+            self.use_idle_time(now);
         }
         if !self.shared.closing.is_empty() {
             self.end_closing_sessions(sink);

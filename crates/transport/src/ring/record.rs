@@ -215,13 +215,19 @@ impl<D: LaneDriver> Session<D> {
         self.publish(shared);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         let room = bytes_max.max(bytes_min);
-        if let Some(offset) = self.tx.producer.reserve_at_once(room as u64) {
+        let mut place = self.tx.producer.reserve_at_once(room as u64);
+        if place.is_none() && self.tx.producer.goes_on_for(room as u64) {
+            self.make_lap_ready();
+            place = self.tx.producer.reserve_at_once(room as u64);
+        }
+        if let Some(offset) = place {
             self.open(offset, room, shared);
             return true;
         }
         loop {
             match self.tx.producer.reserve(bytes_min as u64) {
                 Reservation::At { offset, bytes } => {
+                    self.make_lap_ready();
                     self.open(offset, bytes.min(room), shared);
                     return true;
                 }
@@ -271,8 +277,9 @@ impl<D: LaneDriver> Session<D> {
         }
     }
 
+    /// Returns credit with a record of its own.
     #[cold]
-    fn return_credit(&mut self, shared: &mut Shared<D>) {
+    pub fn return_credit(&mut self, shared: &mut Shared<D>) {
         // A full ring is no loss: the peer has an earlier return of ours yet to read, and will answer it.
         if let Reservation::At { offset, .. } = self.tx.producer.reserve_credit_return() {
             self.open(offset, RECORD_OVERHEAD, shared);
@@ -294,7 +301,7 @@ impl<D: LaneDriver> Session<D> {
         let OpenRecord { offset, used, entries, .. } = self.tx.record;
         self.tx.record.close();
         // It was opened for a message for which there was no block memory.
-        if entries == 0 && !self.rx.consumer.credit_is_due() {
+        if entries == 0 && !self.rx.consumer.keeps_from_rest() {
             return;
         }
         let now = shared.tracer.begin_shared();

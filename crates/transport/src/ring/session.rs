@@ -67,6 +67,8 @@ pub struct SendHalf<S> {
     /// There while the session is up.
     pub sender: Option<S>,
     pub producer: Producer,
+    /// So much of the ring was made ready, in bytes.
+    pub ready_bytes: usize,
     pub record: OpenRecord,
     /// A place in the ring for one message that leaves at once: see [`Session::prepare_place`]. None while a
     /// record is open.
@@ -149,6 +151,7 @@ impl<D: LaneDriver> Session<D> {
             tx: SendHalf {
                 sender: None,
                 producer: Producer::new(4096, 0),
+                ready_bytes: 0,
                 record: OpenRecord::default(),
                 place: None,
                 backlog: VecDeque::new(),
@@ -207,6 +210,7 @@ impl<D: LaneDriver> Session<D> {
         let window = matching::message_bytes_max(peer.unexpected_lines);
         tx.message_inline_bytes = of_messages.min(message_bytes_max).min(window);
         tx.producer = Producer::new(sender.ring_bytes() as u64, RUNWAY_BYTES as u64);
+        tx.ready_bytes = tx.producer.lap_bytes();
         tx.messages.window = SendWindow::new(peer.unexpected_lines);
         tx.sender = Some(sender);
         self.check_waiting()

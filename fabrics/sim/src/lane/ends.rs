@@ -68,6 +68,11 @@ impl LaneSender for SimLaneSender {
         loan.copy_from_slice(payload);
     }
 
+    /// Simulated memory is there.
+    fn make_ready(&mut self, _bytes: usize) {}
+
+    fn give_back(&mut self, _used_bytes: usize, _kept: Range<usize>) {}
+
     fn next_deadline(&self) -> Option<Instant> {
         None
     }

@@ -8,6 +8,7 @@
 //! writes says the same.
 
 use core::ffi::c_int;
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -249,6 +250,11 @@ impl LaneSender for VerbsSender {
     fn copy_payload(&mut self, _kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
         loan.copy_from_slice(payload);
     }
+
+    /// All of a ring is pinned for the card.
+    fn make_ready(&mut self, _bytes: usize) {}
+
+    fn give_back(&mut self, _used_bytes: usize, _kept: Range<usize>) {}
 
     fn next_deadline(&self) -> Option<Instant> {
         None

@@ -5,6 +5,7 @@
 //! places are those of the ring, and so are not used again before the peer has read them there. A sender that
 //! is dropped publishes what it still keeps: drop it before its lane is closed, and nothing is lost.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -172,6 +173,15 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
     fn ring_doorbell(&mut self) -> bool {
         self.release(self.clock.now());
         self.inner.ring_doorbell() && self.waiting.is_empty()
+    }
+
+    fn make_ready(&mut self, bytes: usize) {
+        self.inner.make_ready(bytes);
+    }
+
+    /// Records that wait are kept, as those are that the peer has not read.
+    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
+        self.inner.give_back(used_bytes, kept);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
