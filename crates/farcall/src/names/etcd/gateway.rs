@@ -32,7 +32,8 @@ impl Gateway {
         Self { members, current: AtomicUsize::new(0) }
     }
 
-    /// Asks one member after the other until one answers; `Err` says why the last did not.
+    /// Asks one member after the other until one answers; `Err` says why they did not. None may take longer
+    /// than `within`.
     pub fn ask(&self, path: &str, request: &Value, within: Duration) -> Result<Value, String> {
         let each = within.min(ANSWER_WITHIN);
         self.try_each(|member| {
@@ -60,7 +61,7 @@ impl Gateway {
 
     fn try_each<T>(&self, ask: impl Fn(&HostPort) -> io::Result<T>) -> Result<T, String> {
         let first = self.current.load(Ordering::Relaxed);
-        let mut trouble = String::new();
+        let mut trouble = Vec::new();
         for place in (first..first + self.members.len()).map(|place| place % self.members.len()) {
             match ask(&self.members[place]) {
                 Ok(answer) => {
@@ -71,11 +72,11 @@ impl Gateway {
                     let is_silent =
                         matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
                     let why = if is_silent { " in time".to_owned() } else { format!(": {error}") };
-                    trouble = format!("etcd at {} does not answer{why}", self.members[place]);
+                    trouble.push(format!("etcd at {} does not answer{why}", self.members[place]));
                 }
             }
         }
-        Err(trouble)
+        Err(trouble.join("; "))
     }
 }
 

@@ -12,8 +12,10 @@ use super::gateway::{Gateway, base64, number_of};
 /// How long it waits after a failure.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The longest time that an answer may take; members that do not answer are asked in turn.
-const WITHIN: Duration = Duration::from_secs(5);
+/// The longest time that the answer of a member may take, as a part of the lease, and at least: members that
+/// do not answer are asked in turn, and two of them may leave the lease alive.
+const PARTS_OF_LEASE: u32 = 5;
+const WITHIN_MIN: Duration = Duration::from_millis(200);
 
 /// What a process wants to be registered.
 #[derive(Debug)]
@@ -67,7 +69,9 @@ impl Registrar {
         if thread.is_none() {
             let (gateway, shared) = (Arc::clone(&self.gateway), Arc::clone(&self.shared));
             let keeper = std::thread::Builder::new().name("etcd".to_owned());
-            match keeper.spawn(move || Keeper { gateway, shared, lease: 0, told: BTreeMap::new() }.run()) {
+            let mut registered =
+                Keeper { gateway, shared, lease: 0, within: WITHIN_MIN, told: BTreeMap::new() };
+            match keeper.spawn(move || registered.run()) {
                 Ok(started) => *thread = Some(started),
                 Err(_) => return false,
             }
@@ -113,12 +117,14 @@ struct Keeper {
     shared: Arc<Shared>,
     /// The lease; 0 without one.
     lease: u64,
+    /// The longest time that the answer of a member may take.
+    within: Duration,
     /// What etcd has under this lease.
     told: BTreeMap<String, String>,
 }
 
 impl Keeper {
-    fn run(mut self) {
+    fn run(&mut self) {
         loop {
             let (version, keys, lease, is_abandoned) = {
                 let wanted = self.shared.lock();
@@ -127,6 +133,7 @@ impl Keeper {
                 }
                 (wanted.version, wanted.keys.clone(), wanted.lease, wanted.is_abandoned)
             };
+            self.within = WITHIN_MIN.max(lease / PARTS_OF_LEASE);
             let pause = match is_abandoned || self.bring_up_to_date(&keys, lease).is_ok() {
                 true => lease / 3,
                 false => RETRY,
@@ -182,6 +189,6 @@ impl Keeper {
     }
 
     fn ask(&self, path: &str, request: &Value) -> Result<Value, String> {
-        self.gateway.ask(path, request, WITHIN)
+        self.gateway.ask(path, request, self.within)
     }
 }

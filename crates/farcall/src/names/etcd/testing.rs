@@ -1,14 +1,16 @@
-//! A real etcd of one member, for tests.
+//! Real etcds, of one member or of several, for tests.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::EtcdPlace;
-use super::gateway::Gateway;
+use super::gateway::{Gateway, number_of};
 use crate::bootstrap::HostPort;
 
 /// Far longer than its start takes.
@@ -16,62 +18,124 @@ const PLENTY: Duration = Duration::from_secs(120);
 
 /// An etcd that runs, and ends with this.
 pub struct Server {
-    child: Option<Child>,
+    members: Vec<Member>,
     folder: PathBuf,
+}
+
+/// One of its processes.
+struct Member {
+    child: Option<Child>,
+    /// For clients, and for the other members.
     ports: [u16; 2],
 }
 
+impl Member {
+    fn place(&self) -> HostPort {
+        HostPort::parse(&format!("127.0.0.1:{}", self.ports[0])).expect("a place")
+    }
+
+    fn url_of_peers(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[1])
+    }
+}
+
 impl Server {
-    /// Starts one; `None`, with a line that says so, where there is no etcd.
+    /// Starts one of a single member; `None`, with a line that says so, where there is no etcd.
     pub fn start(name: &str) -> Option<Self> {
+        Self::start_members(name, 1)
+    }
+
+    /// Starts one of as many members.
+    pub fn start_members(name: &str, count: usize) -> Option<Self> {
         let is_there = Command::new("etcd").arg("--version").stdout(Stdio::null()).status();
         if is_there.is_err() {
             println!("unsupported: there is no etcd on this machine; scripts/prepare installs etcd-server");
             return None;
         }
         let folder = std::env::temp_dir().join(format!("farcall-etcd-{}-{name}", std::process::id()));
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let ports = free.each_ref().map(|port| port.local_addr().expect("bound").port());
+        let bound = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let free: Vec<_> = (0..count).map(|_| [bound(), bound()]).collect();
+        let port = |listener: &TcpListener| listener.local_addr().expect("bound").port();
+        let ports = free.iter().map(|two| two.each_ref().map(port));
+        let members = ports.map(|ports| Member { child: None, ports }).collect();
         drop(free);
-        let mut server = Self { child: None, folder, ports };
+        let mut server = Self { members, folder };
         server.start_again();
         Some(server)
     }
 
     /// Where it is.
     pub fn place(&self) -> EtcdPlace {
-        EtcdPlace::parse(&format!("etcd://127.0.0.1:{}/test", self.ports[0])).expect("a place")
+        let members: Vec<_> = self.members.iter().map(|member| member.place().to_string()).collect();
+        EtcdPlace::parse(&format!("etcd://{}/test", members.join(","))).expect("a place")
     }
 
-    /// Starts it with what it has stored.
+    /// Starts the members that do not run, with what they have stored, and waits until they answer.
     pub fn start_again(&mut self) {
-        let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
-        let mut command = Command::new("etcd");
-        command.args(["--name", "one", "--listen-client-urls", &client, "--advertise-client-urls", &client]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args([
-            "--initial-cluster",
-            &format!("one={peer}"),
-            "--unsafe-no-fsync",
-            "--log-level",
-            "error",
-        ]);
-        command.arg("--data-dir").arg(&self.folder).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().expect("it was found"));
-        let member = HostPort::parse(&format!("127.0.0.1:{}", self.ports[0])).expect("a place");
-        let (gateway, begun) = (Gateway::new(vec![member]), Instant::now());
-        while let Err(error) = gateway.ask("kv/range", &json!({ "key": "AA==" }), PLENTY) {
-            assert!(begun.elapsed() < PLENTY, "{error}");
+        let cluster: Vec<_> = self
+            .members
+            .iter()
+            .enumerate()
+            .map(|(number, member)| format!("m{number}={}", member.url_of_peers()))
+            .collect();
+        let cluster = cluster.join(",");
+        for (number, member) in
+            self.members.iter_mut().enumerate().filter(|(_, member)| member.child.is_none())
+        {
+            let (client, peer) = (format!("http://{}", member.place()), member.url_of_peers());
+            let mut command = Command::new("etcd");
+            command.args(["--name", &format!("m{number}"), "--initial-cluster", &cluster]);
+            command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--unsafe-no-fsync", "--log-level", "error"]);
+            command.arg("--data-dir").arg(self.folder.join(number.to_string()));
+            member.child =
+                Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it was found"));
+        }
+        for member in &self.members {
+            let (gateway, begun) = (Gateway::new(vec![member.place()]), Instant::now());
+            while let Err(error) = gateway.ask("kv/range", &json!({ "key": "AA==" }), PLENTY) {
+                assert!(begun.elapsed() < PLENTY, "{error}");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The number of the member that leads the others, once one does.
+    pub fn leader(&self) -> usize {
+        let begun = Instant::now();
+        loop {
+            for (number, member) in self.members.iter().enumerate() {
+                let status = Gateway::new(vec![member.place()]).ask("maintenance/status", &json!({}), PLENTY);
+                let id = |status: &Value| number_of(&status["header"]["member_id"]);
+                if status.is_ok_and(|status| id(&status) != 0 && number_of(&status["leader"]) == id(&status))
+                {
+                    return number;
+                }
+            }
+            assert!(begun.elapsed() < PLENTY, "nobody leads");
             std::thread::yield_now();
         }
     }
 
-    /// Kills it.
-    pub fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
+    /// Kills a member.
+    pub fn kill_member(&mut self, number: usize) {
+        if let Some(mut child) = self.members[number].child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Stops a member, which keeps its connections, or lets it go on.
+    pub fn pause_member(&self, number: usize, is_paused: bool) {
+        let child = self.members[number].child.as_ref().expect("it runs");
+        let signal = if is_paused { Signal::STOP } else { Signal::CONT };
+        kill_process(Pid::from_child(child), signal).expect("it is ours");
+    }
+
+    /// Kills all members.
+    pub fn kill(&mut self) {
+        (0..self.members.len()).for_each(|number| self.kill_member(number));
     }
 
     /// Removes what it has stored.
