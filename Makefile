@@ -114,6 +114,15 @@ test-million: ## A million messages that nobody expects, over every transport; `
 	cargo test --locked --release -p farcall --test messages -- --nocapture --exact \
 		far_more_unexpected_messages_than_fit_wait_at_their_sender_and_none_is_lost | $(ONE_PASSED)
 
+# Seconds of `make test-churn` over each transport.
+CHURN_SECONDS ?= 600
+
+.PHONY: test-churn
+test-churn: ## CHURN_SECONDS over each of three transports in which 200 clients come and go, and servers are killed
+	scripts/prepare test
+	FARCALL_TEST_SECONDS=$(CHURN_SECONDS) FARCALL_TEST_CLIENTS=200 cargo test --locked --release -p farcall \
+		--test open_cluster -- --nocapture | $(ONE_PASSED)
+
 .PHONY: landscapes
 landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries two
 	scripts/prepare build

@@ -4,8 +4,10 @@
 //! end no call has two entries among the servers, each call that was answered has one, and no call of a
 //! client that was not killed lacks an end.
 //!
-//! The long run: `FARCALL_TEST_SECONDS=600 FARCALL_TEST_CLIENTS=200 cargo test --release -p farcall --test
-//! open_cluster -- --nocapture`.
+//! Memory and descriptors of the processes that live to the end, the first server and this one with the
+//! registry, do not grow from the first half of the time to the second. They are printed once a minute.
+//!
+//! The long run, of ten minutes with 200 clients over each transport, is `make test-churn`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -133,11 +135,6 @@ impl Process {
         );
         ended.is_some()
     }
-
-    fn descriptors(&self) -> usize {
-        let path = format!("/proc/{}/fd", self.child.id());
-        std::fs::read_dir(path).map_or(0, Iterator::count)
-    }
 }
 
 impl Drop for Process {
@@ -194,9 +191,12 @@ fn change(place: &Place, time: Duration, clients: usize, seed: u64) -> BTreeSet<
     };
     let mut servers: Vec<Process> = (0..SERVERS).map(|_| start("server")).collect();
     let mut running: Vec<Process> = (0..clients).map(|_| start("client")).collect();
-    let own = std::fs::read_dir("/proc/self/fd").expect("a process may look at itself").count();
-    let until = Instant::now() + time;
-    while Instant::now() < until {
+    let own = descriptors_of(std::process::id());
+    let begun = Instant::now();
+    let mut kept =
+        Kept::new([("the server that lives", servers[0].child.id()), ("the registry", std::process::id())]);
+    while begun.elapsed() < time {
+        kept.look(begun.elapsed(), time);
         running.retain_mut(|client| !client.has_ended());
         if running.len() < clients {
             running.push(start("client"));
@@ -219,17 +219,88 @@ fn change(place: &Place, time: Duration, clients: usize, seed: u64) -> BTreeSet<
         std::thread::sleep(Duration::from_millis(5));
     }
     println!("{number} processes, {} clients killed", killed.len());
-    flat(|| servers[0].descriptors(), 40, "the server that lived");
+    kept.say(begun.elapsed());
+    if time >= FLAT_IN {
+        kept.assert_flat();
+    }
+    flat("descriptors", || descriptors_of(servers[0].child.id()), 40, "the server that lived");
+    flat("mapped rings", || rings_of(servers[0].child.id()), 0, "the server that lived");
     servers.clear();
-    flat(|| std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count), own, "the registry");
+    flat("descriptors", || descriptors_of(std::process::id()), own, "the registry");
     killed
 }
 
-/// Waits until a process has no more descriptors than `most`.
-fn flat(descriptors: impl Fn() -> usize, most: usize, whose: &str) {
+fn descriptors_of(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count)
+}
+
+/// What a process has in memory of its own, without what it shares, in bytes.
+fn own_bytes_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives to the end");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a process has memory");
+    let kilobytes = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
+    kilobytes << 10
+}
+
+/// How many rings of shared memory a process has mapped.
+fn rings_of(process: u32) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("it lives to the end");
+    maps.matches("/memfd:farcall-ring").count()
+}
+
+/// What processes have that live to the end: the most in the first half of the time, and in the second.
+struct Kept {
+    processes: [(&'static str, u32); 2],
+    most: [[u64; 2]; 2],
+    minutes_said: u64,
+}
+
+/// In less time processes have hardly begun when the first half is over.
+const FLAT_IN: Duration = Duration::from_secs(20);
+
+/// What a process may have more in the second half than in the first: what it makes once and keeps, such as
+/// for the most sessions that it ever had at a time.
+const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+impl Kept {
+    fn new(processes: [(&'static str, u32); 2]) -> Self {
+        Self { processes, most: [[0; 2]; 2], minutes_said: 0 }
+    }
+
+    fn look(&mut self, passed: Duration, time: Duration) {
+        let half = usize::from(passed > time / 2);
+        for ((_, process), most) in self.processes.iter().zip(&mut self.most) {
+            most[half] = most[half].max(own_bytes_of(*process));
+        }
+        if passed.as_secs() / 60 > self.minutes_said {
+            self.minutes_said += 1;
+            self.say(passed);
+        }
+    }
+
+    fn say(&self, passed: Duration) {
+        let said = self.processes.iter().map(|(name, process)| {
+            let (kilobytes, descriptors) = (own_bytes_of(*process) >> 10, descriptors_of(*process));
+            let rings = rings_of(*process);
+            format!(
+                "{name} has {kilobytes} KiB of its own, {descriptors} descriptors and {rings} mapped rings"
+            )
+        });
+        println!("after {} s: {}", passed.as_secs(), said.collect::<Vec<_>>().join("; "));
+    }
+
+    fn assert_flat(&self) {
+        for ((name, _), [first, second]) in self.processes.iter().zip(self.most) {
+            assert!(second <= first + GROWTH_BYTES_MAX, "{name} grew from {first} to {second} bytes");
+        }
+    }
+}
+
+/// Waits until a process has no more of something than `most`.
+fn flat(what: &str, count: impl Fn() -> usize, most: usize, whose: &str) {
     let until = Instant::now() + CALL_WITHIN;
-    while descriptors() > most {
-        assert!(Instant::now() < until, "{whose} still has {} descriptors", descriptors());
+    while count() > most {
+        assert!(Instant::now() < until, "{whose} still has {} {what}", count());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
