@@ -172,7 +172,7 @@ pub fn role_of(heading: &str) -> Role {
 }
 
 /// The words of a heading in lower case; a division is the word `per`.
-fn words_of(heading: &str) -> Vec<String> {
+pub fn words_of(heading: &str) -> Vec<String> {
     let heading = heading.replace('/', " per ").to_lowercase();
     let is_between = |c: char| !(c.is_alphanumeric() || c == '.' || c == '%');
     heading.split(is_between).filter(|word| !word.is_empty()).map(str::to_owned).collect()

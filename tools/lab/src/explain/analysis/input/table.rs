@@ -283,7 +283,15 @@ fn marks(columns: &[Column], text: &TextTable, readings: &mut Vec<String>) -> Ve
         (DecimalMark::Point, false) => readings.push("commas in numbers are between thousands".to_owned()),
         (DecimalMark::Point, true) => {}
     }
-    vec![mark; columns.len()]
+    let mut marks = vec![mark; columns.len()];
+    for (index, column) in figures().filter(|_| mark == DecimalMark::Comma) {
+        let are_all = |mark| cells(index).all(|cell| number::time(cell, mark, 1.0).is_some());
+        if !are_all(DecimalMark::Comma) && are_all(DecimalMark::Point) {
+            marks[index] = DecimalMark::Point;
+            readings.push(format!("`{}` has decimal points, which it can only be read with", column.heading));
+        }
+    }
+    marks
 }
 
 /// Label columns that tell no series from another because they never repeat. Those with numbers are figures
@@ -407,6 +415,10 @@ mod tests {
         let table = parse("t", "size;p50_us;throughput_mb_s\n1K;5,1;183,8\n").expect("a table");
         assert_eq!(table.rows[0].nanos(Latency::P50), Some(5100.0));
         assert_eq!(table.readings.len(), 2, "{:?}", table.readings);
+        let table = parse("t", "size;p50_us;avg_ms\n1;5,1;0.08\n2;5,3;0.09\n").expect("a table");
+        assert_eq!(table.rows[0].nanos(Latency::Mean), Some(80_000.0));
+        assert!(table.readings.iter().any(|reading| reading.contains("avg_ms")), "{:?}", table.readings);
+        parse("t", "size;p50_us;avg_ms\n1;5,1;0.08\n2;5,3;0,09\n").expect_err("a column has one mark");
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Assumption {
             Self::SizeTimesRate => "throughput is size x rate",
             Self::CountOverDuration => "the rate is the number of operations over the duration",
             Self::OneThroughput => "columns of throughput are one quantity in several units",
-            Self::TotalOfParts => "a series that is called a total is made of the other series",
+            Self::TotalOfParts => "a series or column that is called a total is made of the others",
             Self::SeparateSeries => "series and statistics of different names were measured separately",
             Self::FiguresFit => "figures whose units fit are bound by a product",
         }

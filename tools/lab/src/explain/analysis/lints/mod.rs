@@ -9,6 +9,7 @@ mod context;
 mod formula;
 mod link;
 mod little;
+mod parts;
 mod quantiles;
 mod rates;
 mod ratio;
@@ -32,7 +33,8 @@ pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
     findings.extend(units::infer(table));
     findings.extend(balances::row_laws(table, document));
     if kept(Assumption::TotalOfParts) {
-        let found = whole::check(table, &document.tolerances);
+        let mut found = whole::check(table, &document.tolerances);
+        found.extend(parts::check(table, &document.tolerances));
         findings.extend(balances::assumed(Assumption::TotalOfParts, found));
     }
     if kept(Assumption::SeparateSeries) {

@@ -131,13 +131,32 @@ pub fn size_times_rate(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     })
 }
 
-/// Size / time = throughput, where one operation is in flight and no rate is printed.
+/// Size / time = throughput, where one operation is in flight and no rate is printed. What is in flight and is
+/// not said is one, if most rows are by this law.
 pub fn size_over_time(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
-    let alone =
-        table.rows.iter().all(|row| row.at(Axis::InFlight) == Some(1.0) && row.at(Axis::Nodes).is_none());
-    if rate_column(table).is_some() || !alone {
+    let are_alone = |in_flight: Option<f64>| {
+        table.rows.iter().all(|row| row.at(Axis::InFlight) == in_flight && row.at(Axis::Nodes).is_none())
+    };
+    let (is_one, is_unsaid) = (are_alone(Some(1.0)), are_alone(None));
+    if rate_column(table).is_some() || !(is_one || is_unsaid) {
         return Vec::new();
     }
+    let findings = time_of_size(table, tolerances);
+    if is_one || findings.first().is_some_and(holds_mostly) { findings } else { Vec::new() }
+}
+
+/// Rows by which a law that nothing states is inferred: so many, and this share of all.
+const INFERRED_ROWS: f64 = 3.0;
+const INFERRED_SHARE: f64 = 0.7;
+
+/// Whether a law holds in enough rows that the others are the exceptions.
+fn holds_mostly(finding: &Finding) -> bool {
+    let figure = |name: &str| finding.figures.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
+    let (rows, of) = (figure("rows").unwrap_or(0.0), figure("of").unwrap_or(f64::INFINITY));
+    finding.section == Section::Agreement && rows >= INFERRED_ROWS && rows >= INFERRED_SHARE * of
+}
+
+fn time_of_size(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     judge_each(table, tolerances, "size_over_time", "size / mean time", |row, throughput, unit| {
         let mean = row.times.get(&Latency::Mean)?;
         let size = row.at(Axis::Size).filter(|size| *size > 0.0 && row.size_suffix.is_none())?;
@@ -317,5 +336,16 @@ mod tests {
     fn of_one_in_flight_size_over_time_is_the_throughput() {
         let binary = found(size_over_time, "size,in_flight,Mbps,latency_us\n1024,1,2548.27,3.070\n");
         assert!(binary[0].1.contains("2^20 bits"), "{binary:?}");
+    }
+
+    #[test]
+    fn one_in_flight_is_inferred_where_most_rows_are_by_it() {
+        let text = "size,latency_us,MB/s\n64,1.20,53.3\n1024,1.90,538.9\n4096,3.10,1321.3\n\
+                    65536,22.1,2965.4\n4194304,1220.0,3638.0\n";
+        let found = |text: &str| found(size_over_time, text);
+        assert!(found(text)[1].1.contains("line 6"), "{:?}", found(text));
+        assert_eq!(found(&text.replace("3638", "3438")).len(), 1);
+        let window = "size,latency_us,MB/s\n64,1.20,3411.0\n1024,1.90,9000.0\n4096,3.10,11000.0\n";
+        assert!(found(window).is_empty(), "more may be in flight");
     }
 }
