@@ -47,6 +47,21 @@
 // As FARCALL_NODE_OPEN, and serves the registry itself, at `address` of this machine.
 #define FARCALL_NODE_SERVING_NAMES 4
 
+// The transport proves nothing of the caller.
+#define FARCALL_CALLER_UNPROVEN 0
+
+// A process of a user of this machine, as the kernel says.
+#define FARCALL_CALLER_USER 1
+
+// One of those that have a cluster key.
+#define FARCALL_CALLER_KEY 2
+
+// The holder of a certificate.
+#define FARCALL_CALLER_CERTIFICATE 3
+
+// One that knows a password.
+#define FARCALL_CALLER_PASSWORD 4
+
 // Asks for messages with any tag.
 #define FARCALL_ANY_TAG UINT64_MAX
 
@@ -196,6 +211,9 @@ enum farcall_status_t
     FARCALL_MISUNDERSTOOD = 65,
     // The disk of durable tables has failed. A write may have happened.
     FARCALL_DISK_FAILED = 66,
+    // The store cannot give the table that level: it has no log or too few replicas, or there is a table of
+    // that name whose level survives less. Nothing was changed.
+    FARCALL_LEVEL_REFUSED = 67,
     // A member of the group failed or gave up, or their arguments differ. The group is of no further use.
     FARCALL_GROUP_FAILED = 80,
 };
@@ -233,6 +251,9 @@ typedef struct farcall_payload_t farcall_payload_t;
 
 // A request, read where it arrived. Valid while the handler runs.
 typedef struct farcall_request_t farcall_request_t;
+
+// Slots of a daemon. Belong to the thread that attached to it.
+typedef struct farcall_slots_t farcall_slots_t;
 
 // A client of all shards of a store. Belongs to the endpoint's thread.
 typedef struct farcall_store_t farcall_store_t;
@@ -291,7 +312,8 @@ typedef struct farcall_answer_t {
     // The code of a handler that refused.
     uint32_t code;
     // The answer, read where it arrived; null when there is none. With FARCALL_REFUSED what the handler said
-    // about it, as UTF-8 without a zero at its end.
+    // about it, and with FARCALL_NOT_ALLOWED what the policy does not allow whom, as UTF-8 without a zero at
+    // its end.
     const void *data;
     // Its length in bytes.
     size_t length;
@@ -335,6 +357,28 @@ typedef struct farcall_message_t {
 typedef void (*farcall_message_callback_t)(void *context,
                                            struct farcall_endpoint_t *endpoint,
                                            const struct farcall_message_t *message);
+
+// What has come of a request that was begun. The library's memory, valid until the next function of the
+// slots.
+typedef struct farcall_slot_outcome_t {
+    // `sizeof(farcall_slot_outcome_t)` of the library, which may be larger than the program's.
+    size_t size;
+    // What the request was begun with.
+    uint64_t token;
+    // FARCALL_OK, FARCALL_NO_OBJECT of a read, or what went wrong.
+    farcall_status_t status;
+    // What a write survives, as `farcall_store_level` has it.
+    uint32_t level;
+    // That of the object afterwards; of a removed one that which it had, 0 if there was none; with
+    // FARCALL_WRONG_VERSION that of the one that is there, 0 if there is none.
+    uint64_t version;
+    // The sum, of an addition.
+    int64_t sum;
+    // The value that was read; null otherwise.
+    const void *value;
+    // Its length in bytes.
+    size_t length;
+} farcall_slot_outcome_t;
 
 // Takes one counter; the texts are the library's, and valid while it runs. `group` is an endpoint, driver or
 // session, such as `ring+shm#0`, `text` a line for people.
@@ -661,6 +705,27 @@ farcall_status_t farcall_call_loan_async(struct farcall_endpoint_t *endpoint,
 farcall_status_t farcall_answer_take(const struct farcall_answer_t *answer,
                                      struct farcall_payload_t **payload);
 
+// Who calls, by what the transport of its session proves and nothing that it says of itself: `kind` is
+// FARCALL_CALLER_USER or another of those, and `user` the number of the user, UINT32_MAX of another kind.
+// `words` gets the identity as policies write it, such as `uid 1000`, with a zero at its end;
+// FARCALL_TRUNCATED if there is no room for it. Places may be null, and `bytes` then 0.
+//
+// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_request_caller(const struct farcall_request_t *request,
+                                        uint32_t *kind,
+                                        uint32_t *user,
+                                        char *words,
+                                        size_t bytes);
+
+// Whether the caller has an identity, written as in a policy: `uid 1000`, `key 5f1a0c7d2e9b8364`,
+// `certificate worker.example`, which is one of the names of its certificate. `yes` is 1 or 0.
+// FARCALL_INVALID_ARGUMENT if `identity` is none.
+//
+// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_request_caller_is(const struct farcall_request_t *request,
+                                           const char *identity,
+                                           int32_t *yes);
+
 // Sends a message and waits until it has left: the bytes were copied, and it cannot be taken back. That the
 // peer has received it is not said by that.
 //
@@ -963,6 +1028,21 @@ farcall_status_t farcall_store_create_table(struct farcall_store_t *store,
                                             uint64_t *table,
                                             struct farcall_error_t *error);
 
+// As `farcall_store_create_table`, of a table whose writes survive what `level` says, as
+// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them, or
+// both. A table that exists and survives as much stays as it is. A shard that cannot give the level refuses,
+// with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
+farcall_status_t farcall_store_create_table_at(struct farcall_store_t *store,
+                                               const char *name,
+                                               uint32_t level,
+                                               uint64_t *table,
+                                               struct farcall_error_t *error);
+
+// The number of the table of a name, whether or not there is one.
+//
+// From any thread. Neither polls, blocks nor allocates.
+farcall_status_t farcall_table_number(const char *name, uint64_t *table);
+
 // Reads an object: its value, to be released with `farcall_payload_release`, and its version, which may be
 // null. FARCALL_NO_OBJECT if there is none.
 //
@@ -1027,6 +1107,150 @@ farcall_status_t farcall_store_increment(struct farcall_store_t *store,
 //
 // From the endpoint's thread, not inside a callback. Neither polls, blocks nor allocates.
 farcall_status_t farcall_store_level(struct farcall_store_t *store, uint32_t *level);
+
+// Attaches to a daemon of a store on this host, which shares memory with this process from then on. `store`
+// is what `farcall kv serve --at` was given, such as `127.0.0.1:7117`. `settings` is null, or as in
+// `farcall_endpoint_open`. FARCALL_NO_SERVER if there is no daemon, FARCALL_REFUSED if it takes no more
+// clients.
+//
+// From any thread: the slots belong to it from then on. Allocates. Blocks for 2 s at most for each daemon of
+// the store on this host.
+farcall_status_t farcall_slots_attach(const char *store,
+                                      const char *const *settings,
+                                      struct farcall_slots_t **slots,
+                                      struct farcall_error_t *error);
+
+// Leaves the daemon. What was begun has no outcome any more, and may have happened, or happen yet. Null is
+// allowed. A forked child leaves the slots of its parent alone: FARCALL_FORKED.
+//
+// From the slots' thread. Frees. Neither polls nor blocks.
+farcall_status_t farcall_slots_detach(struct farcall_slots_t *slots);
+
+// How many requests can be in flight at a time, and how many outcomes `farcall_slots_next` owes. Either
+// place may be null.
+//
+// From the slots' thread. Neither polls, blocks nor allocates.
+farcall_status_t farcall_slots_depth(struct farcall_slots_t *slots, size_t *depth, size_t *in_flight);
+
+// Whether the daemon still lives: FARCALL_PEER_DEAD if it does not. Functions that wait, and
+// `farcall_slots_next`, look now and then by themselves.
+//
+// From the slots' thread. Makes a system call. Neither polls, blocks nor allocates.
+farcall_status_t farcall_slots_check(struct farcall_slots_t *slots);
+
+// As `farcall_store_get`, through a slot. `table` is of `farcall_table_number`. FARCALL_TOO_MANY if all slots
+// are in use, FARCALL_ANSWER_TOO_LONG if the value is longer than a slot: read it with a store's client.
+//
+// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
+// callbacks. Allocates the value.
+farcall_status_t farcall_slots_get(struct farcall_slots_t *slots,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   uint64_t timeout_ns,
+                                   struct farcall_payload_t **value,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value are longer than a slot,
+// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT
+// it may have happened.
+//
+// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
+// callbacks. Allocates only at first.
+farcall_status_t farcall_slots_put(struct farcall_slots_t *slots,
+                                   uint64_t table,
+                                   const void *key,
+                                   size_t key_length,
+                                   const void *value,
+                                   size_t value_length,
+                                   uint64_t expected,
+                                   uint64_t timeout_ns,
+                                   uint64_t *version,
+                                   struct farcall_error_t *error);
+
+// As `farcall_store_remove`, through a slot.
+//
+// As `farcall_slots_put`.
+farcall_status_t farcall_slots_remove(struct farcall_slots_t *slots,
+                                      uint64_t table,
+                                      const void *key,
+                                      size_t key_length,
+                                      uint64_t expected,
+                                      uint64_t timeout_ns,
+                                      uint64_t *version,
+                                      struct farcall_error_t *error);
+
+// As `farcall_store_increment`, through a slot.
+//
+// As `farcall_slots_put`.
+farcall_status_t farcall_slots_increment(struct farcall_slots_t *slots,
+                                         uint64_t table,
+                                         const void *key,
+                                         size_t key_length,
+                                         int64_t amount,
+                                         uint64_t timeout_ns,
+                                         int64_t *sum,
+                                         uint64_t *version,
+                                         struct farcall_error_t *error);
+
+// What the last write survives that was waited for through these slots; as `farcall_store_level`.
+//
+// From the slots' thread. Neither polls, blocks nor allocates.
+farcall_status_t farcall_slots_level(struct farcall_slots_t *slots, uint32_t *level);
+
+// Begins to read an object: `farcall_slots_next` gives its outcome, with the token. Key and value of a
+// request are copied before this returns. FARCALL_TOO_MANY if all slots are in use, FARCALL_TOO_LONG if the
+// key is longer than a slot, FARCALL_PEER_DEAD if the daemon is gone: nothing was begun.
+//
+// From the slots' thread. Neither polls nor blocks. Allocates only at first.
+farcall_status_t farcall_slots_begin_get(struct farcall_slots_t *slots,
+                                         uint64_t table,
+                                         const void *key,
+                                         size_t key_length,
+                                         uint64_t token);
+
+// Begins to write an object, if the one that is there has version `expected`, FARCALL_ABSENT or
+// FARCALL_ANY_VERSION.
+//
+// As `farcall_slots_begin_get`.
+farcall_status_t farcall_slots_begin_put(struct farcall_slots_t *slots,
+                                         uint64_t table,
+                                         const void *key,
+                                         size_t key_length,
+                                         const void *value,
+                                         size_t value_length,
+                                         uint64_t expected,
+                                         uint64_t token);
+
+// Begins to delete an object, if the one that is there has version `expected`, or FARCALL_ANY_VERSION.
+//
+// As `farcall_slots_begin_get`.
+farcall_status_t farcall_slots_begin_remove(struct farcall_slots_t *slots,
+                                            uint64_t table,
+                                            const void *key,
+                                            size_t key_length,
+                                            uint64_t expected,
+                                            uint64_t token);
+
+// Begins to add to the number that an object is.
+//
+// As `farcall_slots_begin_get`.
+farcall_status_t farcall_slots_begin_increment(struct farcall_slots_t *slots,
+                                               uint64_t table,
+                                               const void *key,
+                                               size_t key_length,
+                                               int64_t amount,
+                                               uint64_t token);
+
+// Looks for what has come of the requests that were begun: `outcome` is the next, in whatever order they
+// come, and null if nothing has come since. To be called again and again. Once the daemon has ended every
+// request that it has not answered has the status FARCALL_PEER_DEAD; it may have happened.
+//
+// From the slots' thread. Polls: looks at shared memory, and runs no callbacks; in many thousand looks makes
+// a system call. Neither blocks nor allocates.
+farcall_status_t farcall_slots_next(struct farcall_slots_t *slots,
+                                    const struct farcall_slot_outcome_t **outcome);
 
 // Gives `callback` every counter of this process, before it returns. FARCALL_RESOURCES where the system does
 // not let the process read its own.

@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -105,6 +107,23 @@ public:
         peer caller;
         detail::check(farcall_request_origin(handle_, &caller, nullptr));
         return caller;
+    }
+    // Who calls, as policies write it, such as `uid 1000`; before the reply.
+    std::string caller() const {
+        std::string words(64, '\0');
+        farcall_status_t status;
+        while ((status = farcall_request_caller(handle_, nullptr, nullptr, &words[0], words.size())) ==
+               FARCALL_TRUNCATED) {
+            words.resize(2 * words.size());
+        }
+        detail::check(status);
+        return words.c_str();
+    }
+    // Whether the caller has this identity, such as `certificate worker.example`; before the reply.
+    bool caller_is(const std::string &identity) const {
+        int yes;
+        detail::check(farcall_request_caller_is(handle_, identity.c_str(), &yes));
+        return yes != 0;
     }
     void reply(std::string_view answer) { detail::check(farcall_reply(handle_, answer.data(), answer.size())); }
     void refuse(std::uint8_t code, const std::string &why = "") {
@@ -312,6 +331,141 @@ public:
 
 private:
     std::unique_ptr<farcall_listener_t, detail::closes<farcall_listener_close>> handle_;
+};
+
+// The number of the table of a name, whether or not there is one.
+inline std::uint64_t table_number(const std::string &name) {
+    std::uint64_t table;
+    detail::check(farcall_table_number(name.c_str(), &table));
+    return table;
+}
+
+// An object of the store as it was when it was read.
+struct object {
+    payload value;
+    std::uint64_t version;
+};
+
+namespace detail {
+
+// What a store's client and slots have in common; `handle` is either, with the functions for it.
+template <typename handle, auto get_object, auto put_object, auto remove_object, auto add, auto level_of> class objects {
+public:
+    std::optional<object> get(std::uint64_t table, std::string_view key, duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        farcall_payload_t *value;
+        std::uint64_t version;
+        farcall_status_t status =
+            get_object(handle_, table, key.data(), key.size(), nanos(timeout), &value, &version, &said);
+        if (status == FARCALL_NO_OBJECT) {
+            return std::nullopt;
+        }
+        check(status, said);
+        return object{payload(value), version};
+    }
+    // Gives the new version. `expected` is a version, FARCALL_ABSENT or FARCALL_ANY_VERSION.
+    std::uint64_t put(std::uint64_t table, std::string_view key, std::string_view value,
+                      std::uint64_t expected = FARCALL_ANY_VERSION, duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        std::uint64_t version;
+        check(put_object(handle_, table, key.data(), key.size(), value.data(), value.size(), expected, nanos(timeout),
+                         &version, &said),
+              said);
+        return version;
+    }
+    // Gives the version that the object had, 0 if there was none.
+    std::uint64_t remove(std::uint64_t table, std::string_view key, std::uint64_t expected = FARCALL_ANY_VERSION,
+                         duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        std::uint64_t version;
+        check(remove_object(handle_, table, key.data(), key.size(), expected, nanos(timeout), &version, &said), said);
+        return version;
+    }
+    // Gives the sum.
+    std::int64_t increment(std::uint64_t table, std::string_view key, std::int64_t amount,
+                           duration timeout = default_timeout) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        std::int64_t sum;
+        check(add(handle_, table, key.data(), key.size(), amount, nanos(timeout), &sum, nullptr, &said), said);
+        return sum;
+    }
+    // What the last write survives, as `farcall_store_level` has it.
+    std::uint32_t level() {
+        std::uint32_t level;
+        check(level_of(handle_, &level));
+        return level;
+    }
+
+protected:
+    handle *handle_ = nullptr;
+};
+
+using store_objects = objects<farcall_store_t, farcall_store_get, farcall_store_put, farcall_store_remove,
+                              farcall_store_increment, farcall_store_level>;
+using slot_objects = objects<farcall_slots_t, farcall_slots_get, farcall_slots_put, farcall_slots_remove,
+                             farcall_slots_increment, farcall_slots_level>;
+
+} // namespace detail
+
+// A client of all shards of a store; to be gone before its endpoint.
+class store : public detail::store_objects {
+public:
+    store(endpoint &by, std::initializer_list<std::uint32_t> ranks) {
+        detail::check(farcall_store_open(by.get(), ranks.begin(), ranks.size(), &handle_));
+        owner_.reset(handle_);
+    }
+    // With a level, such as FARCALL_LEVEL_FLUSHED, that its writes survive; 0 is memory.
+    std::uint64_t create_table(const std::string &name, std::uint32_t level = 0) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        std::uint64_t table;
+        detail::check(farcall_store_create_table_at(handle_, name.c_str(), level, &table, &said), said);
+        return table;
+    }
+
+private:
+    std::unique_ptr<farcall_store_t, detail::closes<farcall_store_close>> owner_;
+};
+
+// Slots of a store's daemon on this host; for the thread that made them.
+class slots : public detail::slot_objects {
+public:
+    // `place` is what the store was started at, such as `127.0.0.1:7117`.
+    explicit slots(const std::string &place) {
+        farcall_error_t said = FARCALL_ERROR_INIT;
+        detail::check(farcall_slots_attach(place.c_str(), nullptr, &handle_, &said), said);
+        owner_.reset(handle_);
+    }
+    std::size_t depth() {
+        std::size_t depth;
+        detail::check(farcall_slots_depth(handle_, &depth, nullptr));
+        return depth;
+    }
+    // Throws with FARCALL_PEER_DEAD once the daemon is gone.
+    void check() { detail::check(farcall_slots_check(handle_)); }
+    // `next` gives what comes of these, with their tokens.
+    void begin_get(std::uint64_t table, std::string_view key, std::uint64_t token) {
+        detail::check(farcall_slots_begin_get(handle_, table, key.data(), key.size(), token));
+    }
+    void begin_put(std::uint64_t table, std::string_view key, std::string_view value, std::uint64_t expected,
+                   std::uint64_t token) {
+        detail::check(farcall_slots_begin_put(handle_, table, key.data(), key.size(), value.data(), value.size(),
+                                              expected, token));
+    }
+    void begin_remove(std::uint64_t table, std::string_view key, std::uint64_t expected, std::uint64_t token) {
+        detail::check(farcall_slots_begin_remove(handle_, table, key.data(), key.size(), expected, token));
+    }
+    void begin_increment(std::uint64_t table, std::string_view key, std::int64_t amount, std::uint64_t token) {
+        detail::check(farcall_slots_begin_increment(handle_, table, key.data(), key.size(), amount, token));
+    }
+    // What has come of one; null if nothing has come since. Valid until the next use of the slots.
+    const farcall_slot_outcome_t *next() {
+        const farcall_slot_outcome_t *outcome;
+        detail::check(farcall_slots_next(handle_, &outcome));
+        return outcome;
+    }
+
+private:
+    std::unique_ptr<farcall_slots_t, detail::closes<farcall_slots_detach>> owner_;
 };
 
 } // namespace farcall

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_void};
 
+use farcall::policy::Principal;
 use farcall::{CallError, Context, Deferred, Outcome, Outgoing, Reply, Request, Response, Service};
 
 use crate::border::{bytes, bytes_mut, give, guarded, text, timeout};
@@ -22,7 +23,8 @@ pub struct AnswerView {
     /// The code of a handler that refused.
     pub code: u32,
     /// The answer, read where it arrived; null when there is none. With FARCALL_REFUSED what the handler said
-    /// about it, as UTF-8 without a zero at its end.
+    /// about it, and with FARCALL_NOT_ALLOWED what the policy does not allow whom, as UTF-8 without a zero at
+    /// its end.
     pub data: *const c_void,
     /// Its length in bytes.
     pub length: usize,
@@ -80,6 +82,19 @@ impl RequestHandle {
                 this.enter();
                 Err(FARCALL_ALREADY_REPLIED)
             }
+        }
+    }
+
+    /// Who the caller is, as long as there is no reply.
+    ///
+    /// # Safety
+    /// `request` is null, or that of a handler that runs.
+    pub unsafe fn principal(request: *const Self) -> Result<Principal, Status> {
+        // SAFETY: as promised.
+        match unsafe { request.as_ref() }.map(|this| &this.stage) {
+            Some(Stage::Unanswered(reply)) => Ok(reply.principal()),
+            Some(Stage::Answered(_) | Stage::Between) => Err(FARCALL_ALREADY_REPLIED),
+            None => Err(FARCALL_INVALID_ARGUMENT),
         }
     }
 
@@ -547,6 +562,7 @@ unsafe fn report(
         Err(CallError::Refused { code, why }) => {
             ((Status::FARCALL_REFUSED, *code), (why.as_ptr(), why.len()))
         }
+        Err(error @ CallError::NotAllowed { why }) => (of_call(error), (why.as_ptr(), why.len())),
         Err(error) => (of_call(error), (core::ptr::null(), 0)),
     };
     let size = size_of::<AnswerView>();

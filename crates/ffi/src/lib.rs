@@ -31,6 +31,8 @@ mod payload;
 
 mod call;
 
+mod caller;
+
 mod message;
 
 mod names;
@@ -40,6 +42,10 @@ mod wait;
 mod group;
 
 mod store;
+
+mod slot_outcome;
+
+mod slots;
 
 mod observe;
 

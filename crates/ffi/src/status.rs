@@ -97,6 +97,9 @@ pub enum Status {
     FARCALL_MISUNDERSTOOD = 65,
     /// The disk of durable tables has failed. A write may have happened.
     FARCALL_DISK_FAILED = 66,
+    /// The store cannot give the table that level: it has no log or too few replicas, or there is a table of
+    /// that name whose level survives less. Nothing was changed.
+    FARCALL_LEVEL_REFUSED = 67,
 
     /// A member of the group failed or gave up, or their arguments differ. The group is of no further use.
     FARCALL_GROUP_FAILED = 80,
@@ -151,13 +154,14 @@ impl Status {
             FARCALL_NOT_A_NUMBER => c"the object is not a number, or the sum is out of range",
             FARCALL_MISUNDERSTOOD => c"the store speaks another version of the protocol",
             FARCALL_DISK_FAILED => c"the disk of durable tables has failed",
+            FARCALL_LEVEL_REFUSED => c"the store cannot give the table that level",
             FARCALL_GROUP_FAILED => c"a member of the group failed, or gave up",
         }
     }
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 42] = [
+const EVERY: [Status; 43] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -199,6 +203,7 @@ const EVERY: [Status; 42] = [
     FARCALL_NOT_A_NUMBER,
     FARCALL_MISUNDERSTOOD,
     FARCALL_DISK_FAILED,
+    FARCALL_LEVEL_REFUSED,
     FARCALL_GROUP_FAILED,
 ];
 

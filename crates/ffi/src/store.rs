@@ -7,15 +7,17 @@ use std::fmt::Display;
 use farcall::{Endpoint, Payload};
 use farcall_kv::durable::Level;
 use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
-use farcall_kv::{Client, Failure as StoreFailure, Name, Operation, Receipt, TableId, Value};
+use farcall_kv::{
+    Client, CreateTableAtError, Failure as StoreFailure, Name, Operation, Receipt, TableId, Value,
+};
 
 use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, timeout};
 use crate::endpoint::EndpointHandle;
 use crate::payload::PayloadHandle;
 use crate::status::Status::{
-    self, FARCALL_DISK_FAILED, FARCALL_INVALID_ARGUMENT, FARCALL_MISUNDERSTOOD, FARCALL_NO_OBJECT,
-    FARCALL_NOT_A_NUMBER, FARCALL_NOT_ALLOWED, FARCALL_STORE_FULL, FARCALL_TIMED_OUT, FARCALL_TOO_MANY,
-    FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
+    self, FARCALL_DISK_FAILED, FARCALL_INVALID_ARGUMENT, FARCALL_LEVEL_REFUSED, FARCALL_MISUNDERSTOOD,
+    FARCALL_NO_OBJECT, FARCALL_NOT_A_NUMBER, FARCALL_NOT_ALLOWED, FARCALL_STORE_FULL, FARCALL_TIMED_OUT,
+    FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
 };
 use crate::status::of_call;
 
@@ -138,6 +140,45 @@ pub unsafe extern "C" fn farcall_store_create_table(
             Ok(())
         })
     }
+}
+
+/// As `farcall_store_create_table`, of a table whose writes survive what `level` says, as
+/// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them, or
+/// both. A table that exists and survives as much stays as it is. A shard that cannot give the level refuses,
+/// with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_store_create_table_at(
+    store: *mut StoreHandle,
+    name: *const c_char,
+    level: u32,
+    table: *mut u64,
+    error: *mut ErrorText,
+) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    unsafe {
+        reported(error, || {
+            let (client, endpoint) = StoreHandle::of(store)?;
+            let name = text(name, "the name of the table")?;
+            let level = u8::try_from(level).ok().and_then(Level::from_wire);
+            let level = level.ok_or_else(|| Failure::argument("there is no such level"))?;
+            let created = endpoint.endpoint.block_on(client.create_table_at(name, level));
+            give(table, created.map_err(explained)?.0);
+            Ok(())
+        })
+    }
+}
+
+/// The number of the table of a name, whether or not there is one.
+///
+/// From any thread. Neither polls, blocks nor allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_table_number(name: *const c_char, table: *mut u64) -> Status {
+    // SAFETY: the caller's promises, as in the header.
+    guarded(|| unsafe {
+        let name = text(name, "the name of the table").map_err(|_| FARCALL_INVALID_ARGUMENT)?;
+        give(table, TableId::of(name).map_err(|_| FARCALL_INVALID_ARGUMENT)?.0);
+        Ok(())
+    })
 }
 
 /// Reads an object: its value, to be released with `farcall_payload_release`, and its version, which may be
@@ -277,13 +318,13 @@ pub unsafe extern "C" fn farcall_store_level(store: *mut StoreHandle, level: *mu
 
 /// # Safety
 /// `key` has `length` bytes.
-unsafe fn name<'a>(table: u64, key: *const c_void, length: usize) -> Result<Name<'a>, Failure> {
+pub unsafe fn name<'a>(table: u64, key: *const c_void, length: usize) -> Result<Name<'a>, Failure> {
     // SAFETY: as promised.
     let key = unsafe { bytes(key, length)? };
     Name::new(TableId(table), key).map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))
 }
 
-fn condition(expected: u64) -> Condition {
+pub fn condition(expected: u64) -> Condition {
     match expected {
         FARCALL_ANY_VERSION => Condition::Always,
         FARCALL_ABSENT => Condition::Absent,
@@ -292,7 +333,7 @@ fn condition(expected: u64) -> Condition {
 }
 
 /// What a store's refusal is in C.
-trait Refusal: Display {
+pub trait Refusal: Display {
     fn status(&self) -> Status;
 }
 
@@ -332,6 +373,17 @@ impl Refusal for CreateTableError {
         match self {
             Self::Limit(_) | Self::SameNumber => FARCALL_INVALID_ARGUMENT,
             Self::TooMany => FARCALL_STORE_FULL,
+        }
+    }
+}
+
+impl Refusal for CreateTableAtError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Table(error) => error.status(),
+            Self::NoLog | Self::WeakLog | Self::WeakTable | Self::OlderStore => FARCALL_LEVEL_REFUSED,
+            Self::LogFull => FARCALL_STORE_FULL,
+            Self::DiskFailed => FARCALL_DISK_FAILED,
         }
     }
 }

@@ -96,6 +96,11 @@ fn groups() {
 }
 
 #[test]
+fn policies_and_callers() {
+    run("policy", 2);
+}
+
+#[test]
 fn names_and_deaths() {
     run("deaths", 1);
 }

@@ -47,6 +47,18 @@ int main(int count, char **arguments) {
     CHECK_SAID(farcall_store_increment(store, table, "n", 1, 1, LONG_NS, &sum, NULL, &error), error);
     CHECK_OK(farcall_store_level(store, &level));
     CHECK(level == FARCALL_LEVEL_FLUSHED);
+    CHECK_SAID(farcall_store_create_table_at(store, "new", FARCALL_LEVEL_FLUSHED, &table, &error), error);
+    CHECK_SAID(farcall_store_put(store, table, "k", 1, "", 0, FARCALL_ABSENT, LONG_NS, NULL, &error), error);
+    CHECK_OK(farcall_store_level(store, &level));
+    CHECK(level == FARCALL_LEVEL_FLUSHED);
+    CHECK_OK(farcall_table_number("new", &first));
+    CHECK(first == table);
+    CHECK_STATUS(farcall_store_create_table_at(store, "new", 2 << 1, &table, &error), FARCALL_LEVEL_REFUSED);
+    CHECK(strstr(error.text, "survives less") != NULL);
+    CHECK_STATUS(farcall_store_create_table_at(store, "other", 2 << 1, &table, &error), FARCALL_LEVEL_REFUSED);
+    CHECK(strstr(error.text, "replicas") != NULL);
+    CHECK_STATUS(farcall_store_create_table_at(store, "other", 8 << 1, &table, &error), FARCALL_INVALID_ARGUMENT);
+    CHECK_SAID(farcall_store_create_table_at(store, "brief", 0, &table, &error), error);
     CHECK_OK(farcall_store_close(store));
     CHECK_OK(farcall_endpoint_close(endpoint));
     CHECK_OK(farcall_node_close(node));

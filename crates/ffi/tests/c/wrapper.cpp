@@ -12,7 +12,7 @@
         }                                                                                                    \
     } while (0)
 
-enum : std::uint16_t { ECHO = 1, REFUSE = 2, LATER = 3, STOP = 4 };
+enum : std::uint16_t { ECHO = 1, REFUSE = 2, LATER = 3, STOP = 4, WHO = 5 };
 
 static farcall_status_t failure_of(const std::function<void()> &what) {
     try {
@@ -30,6 +30,10 @@ static void serve(farcall::endpoint &endpoint) {
     endpoint.serve(REFUSE, [](farcall::request request) { request.refuse(9, "nine"); });
     endpoint.serve(LATER, [&](farcall::request request) {
         kept = std::make_unique<farcall::deferred>(request.defer());
+    });
+    endpoint.serve(WHO, [](farcall::request request) {
+        CHECK(!request.caller_is("certificate worker.example"));
+        request.reply(request.caller());
     });
     endpoint.serve(STOP, [&](farcall::request request) {
         is_over = true;
@@ -61,6 +65,8 @@ static void call(farcall::endpoint &endpoint) {
         CHECK(error.status() == FARCALL_REFUSED && error.code() == 9);
     }
     CHECK(failure_of([&] { endpoint.call(server, 99, ""); }) == FARCALL_UNKNOWN_SERVICE);
+    farcall::payload who = endpoint.call(server, WHO, "");
+    CHECK(who.view().substr(0, 4) == "uid " || who.view() == "a peer without an identity");
     int ended = 0;
     for (int i = 0; i < 10; i++) {
         endpoint.call_async(server, ECHO, "x", [&](const farcall_answer_t &end) {
