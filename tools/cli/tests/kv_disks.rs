@@ -1,8 +1,9 @@
 //! Disks that fail under stores and backups that run: errors of writes, flushes and reads, no room, limits,
 //! and slowness. Nothing acknowledged is lost, what is refused is refused in a sentence, and nothing hangs.
 //!
-//! The errors are put into the system calls of the process's disk from outside, by `strace`; file systems that
-//! fill up are small ones in mount namespaces. Where a machine has neither, those tests have nothing to say.
+//! The errors are put into the system calls of the process's disk from outside, by `strace`; file systems
+//! that fill up are small ones in mount namespaces. Where a machine has neither, those tests have nothing to
+//! say.
 
 mod common;
 

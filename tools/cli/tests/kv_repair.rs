@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::stores::{Folder, Server, keys, kv, put, run, whole_replicas};
+use common::stores::{Folder, Server, keys, kv, put, run, start_by, whole_replicas};
 
 /// What every value here has, and nothing else.
 const MARK: &str = "marked-value-";
@@ -194,4 +194,20 @@ fn what_is_wrong_with_arguments_is_said_in_a_sentence_that_is_true() {
         assert!(status == Some(2) && sentence.contains("--tables names `a` twice"), "{sentence}");
     }
     assert_eq!(read(Path::new(&file)), b"content");
+}
+
+#[test]
+fn a_process_without_the_key_of_a_store_is_told_that_the_store_has_one() {
+    let folder = Folder::new("key");
+    let key = folder.of("key-file");
+    assert_eq!(run(&["key", "generate", &key]).0, Some(0));
+    let with_key = ["env", &format!("FARCALL_SECURITY_KEY_FILE={key}")];
+    let more = ["--shards", "2", "--memory", "16M"];
+    let (_first, at) = start_by(&with_key, "serve", &more, "shard 0 of 2 serves");
+    let told = format!("farcall: the store at {at} has a cluster key, and this process has none");
+    let (status, _, sentence) = kv(&at, &[&["serve", "--shard", "1"], &more[..]].concat());
+    assert!(status == Some(1) && sentence.starts_with(&told), "{sentence}");
+    let (status, _, sentence) = kv(&at, &["get", "a"]);
+    assert!(status == Some(1) && sentence.starts_with(&told), "{sentence}");
+    assert!(sentence.contains("set FARCALL_SECURITY_KEY_FILE"), "{sentence}");
 }

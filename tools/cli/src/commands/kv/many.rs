@@ -11,9 +11,9 @@ use serde_json::json;
 use super::SCHEMA;
 use super::client::{PAGE_BYTES, table};
 use super::refused::Failed;
+use super::saved::{KeyAndValue, Lines, decode_object};
 use super::show::{Shown, show_object};
 use super::way::Connection;
-use super::written::bytes_of;
 use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvTable};
 use crate::failure::{Failure, Outcome};
 use crate::output::Report;
@@ -23,12 +23,6 @@ pub const IMPORT_OBJECTS: usize = 1024;
 
 /// Bytes of keys and values that `import` reads before it writes them.
 pub const IMPORT_BYTES: usize = 4 << 20;
-
-/// The longest line that `import` reads: base64 and escapes of JSON make a value of 1 MiB up to six times as
-/// long.
-pub const LINE_BYTES_MAX: u64 = 8 << 20;
-
-pub type KeyAndValue = (Vec<u8>, Vec<u8>);
 
 /// Prints several objects.
 pub fn mget(mget: &KvMget) -> Result<(), Failure> {
@@ -136,7 +130,7 @@ fn export_to(export: &KvExport) -> Result<Box<dyn Write>, Failure> {
 
 /// Writes the objects of lines of JSON.
 pub fn import(import: &KvImport) -> Result<(), Failure> {
-    let (mut lines, from): (Box<dyn BufRead>, _) = match &import.file {
+    let (lines, from): (Box<dyn BufRead>, _) = match &import.file {
         Some(path) => {
             let file = File::open(path);
             let file =
@@ -147,15 +141,15 @@ pub fn import(import: &KvImport) -> Result<(), Failure> {
     };
     let connection = Connection::open(&import.place)?;
     let writing = Writing::to(&connection, &import.table, import.if_absent)?;
-    let (mut number, mut imported) = (0_u64, Imported::default());
+    let (mut lines, mut imported) = (Lines::new(lines), Imported::default());
     loop {
-        let (batch, end) = read_batch(&mut *lines, &mut number);
+        let (batch, end) = read_batch(&mut lines);
         imported.count(&writing.write(&batch)?);
         match end {
             BatchEnd::More => {}
             BatchEnd::Whole => break,
             BatchEnd::Failed(reason) => {
-                let before = imported.written;
+                let (before, number) = (imported.written, lines.number());
                 return Err(Failure::Run(format!(
                     "{from}, line {number}: {reason}; {before} objects of the lines before it were written"
                 )));
@@ -197,39 +191,24 @@ enum BatchEnd {
     Failed(String),
 }
 
-/// The objects of the next lines; `number` is that of the last line that was read.
-fn read_batch(lines: &mut dyn BufRead, number: &mut u64) -> (Vec<KeyAndValue>, BatchEnd) {
+/// The objects of the next lines.
+fn read_batch(lines: &mut Lines<impl BufRead>) -> (Vec<KeyAndValue>, BatchEnd) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while batch.len() < IMPORT_OBJECTS && bytes < IMPORT_BYTES {
-        *number += 1;
-        match read_object(lines) {
-            Ok(Some((key, value))) => {
+        let line = match lines.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => return (batch, BatchEnd::Whole),
+            Err(wrong) => return (batch, BatchEnd::Failed(wrong.why)),
+        };
+        match decode_object(line) {
+            Ok((key, value)) => {
                 bytes += key.len() + value.len();
                 batch.push((key, value));
             }
-            Ok(None) => return (batch, BatchEnd::Whole),
             Err(reason) => return (batch, BatchEnd::Failed(reason)),
         }
     }
     (batch, BatchEnd::More)
-}
-
-/// The object of the next line, or nothing after the last.
-fn read_object(lines: &mut dyn BufRead) -> Result<Option<KeyAndValue>, String> {
-    let mut line = Vec::new();
-    let read = io::Read::take(lines, LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
-    read.map_err(|error| format!("cannot be read: {error}"))?;
-    if line.is_empty() {
-        return Ok(None);
-    }
-    if line.len() as u64 > LINE_BYTES_MAX {
-        return Err(format!("it has more than {LINE_BYTES_MAX} bytes"));
-    }
-    let object = serde_json::from_slice(&line).map_err(|error| format!("it is no JSON: {error}"))?;
-    let (key, value) = (bytes_of(&object, "key")?, bytes_of(&object, "value")?);
-    Name::new(TableId(0), &key).map_err(|error| error.to_string())?;
-    Value::new(&value).map_err(|error| error.to_string())?;
-    Ok(Some((key, value)))
 }
 
 /// Writes objects of a table.

@@ -15,6 +15,7 @@ mod refused;
 mod replicas;
 mod resp;
 mod save;
+mod saved;
 mod scrub;
 mod serve;
 mod show;

@@ -90,7 +90,7 @@ pub fn join_as_shard(place: &KvPlace, shard: u32) -> Result<Bootstrap, Failure> 
     let at = &place.at;
     Bootstrap::join(at, shard, RANKS, place.look_within()).map_err(|error| match error {
         BootstrapError::Join(JoinError::Unreachable { within, reason, .. }) => unreachable(format!(
-            "no shard 0 answers at {at} within {within:?}: {reason}; if none runs there, start it first, with \
+            "no shard 0 at {at} within {within:?}: {reason}; if none runs there, start it first, with \
              `farcall kv serve --shards N`"
         )),
         BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { process, host, .. })) => Failure::Run(

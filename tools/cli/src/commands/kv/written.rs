@@ -56,21 +56,6 @@ pub fn set_bytes(object: &mut Value, name: &str, bytes: &[u8]) {
     }
 }
 
-/// Reads what [`set_bytes`] wrote.
-pub fn bytes_of(object: &Value, name: &str) -> Result<Vec<u8>, String> {
-    let encoded = base64_name(name);
-    match (object.get(name), object.get(&encoded)) {
-        (Some(Value::String(text)), None) => Ok(text.clone().into_bytes()),
-        (None, Some(Value::String(text))) => {
-            STANDARD.decode(text).map_err(|error| format!("`{encoded}` is no base64: {error}"))
-        }
-        (Some(_), Some(_)) => Err(format!("it has both `{name}` and `{encoded}`")),
-        (None, None) => Err(format!("it has neither `{name}` nor `{encoded}`")),
-        (Some(_), None) => Err(format!("`{name}` is no text")),
-        (None, Some(_)) => Err(format!("`{encoded}` is no text")),
-    }
-}
-
 fn base64_name(name: &str) -> String {
     format!("{name}_base64")
 }
@@ -102,12 +87,5 @@ mod tests {
         set_bytes(&mut object, "key", b"text");
         set_bytes(&mut object, "value", b"\xff\0");
         assert_eq!(object, json!({ "key": "text", "value_base64": "/wA=" }));
-        assert_eq!(bytes_of(&object, "key").as_deref(), Ok(&b"text"[..]));
-        assert_eq!(bytes_of(&object, "value").as_deref(), Ok(&b"\xff\0"[..]));
-        for wrong in [json!({}), json!({ "key": 1 }), json!({ "key_base64": "?" }), json!([])] {
-            assert!(bytes_of(&wrong, "key").is_err(), "{wrong}");
-        }
-        let both = json!({ "key": "a", "key_base64": "YQ==" });
-        assert!(bytes_of(&both, "key").is_err());
     }
 }
