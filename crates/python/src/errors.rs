@@ -8,8 +8,10 @@ use farcall::{
     NodeError, ReceiveError, SendError, SendRefused, WatchError,
 };
 use farcall_collective::{CollectiveError as GroupFailure, GroupError};
-use farcall_kv::Failure;
+use farcall_kv::daemon::{SlotFailure, SlotRefusal};
+use farcall_kv::slots::AttachError;
 use farcall_kv::store::{CreateTableError, IncrementError, ReadError, WriteError};
+use farcall_kv::{CreateTableAtError, Failure};
 use pyo3::prelude::*;
 
 /// The code with which a handler of Python that raised refuses.
@@ -28,6 +30,7 @@ mod classes {
     import_exception!(farcall.errors, HandlerError);
     import_exception!(farcall.errors, InHandlerError);
     import_exception!(farcall.errors, LeavingError);
+    import_exception!(farcall.errors, LevelRefusedError);
     import_exception!(farcall.errors, NoServerError);
     import_exception!(farcall.errors, NotAllowedError);
     import_exception!(farcall.errors, NotConnectedError);
@@ -255,6 +258,44 @@ impl Raise for CreateTableError {
         match self {
             Self::TooMany => StoreFullError::new_err(text(self)),
             Self::Limit(_) | Self::SameNumber => StoreError::new_err(text(self)),
+        }
+    }
+}
+
+impl Raise for CreateTableAtError {
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Table(error) => error.raise(),
+            Self::NoLog | Self::WeakLog | Self::WeakTable | Self::OlderStore => {
+                LevelRefusedError::new_err(text(self))
+            }
+            Self::LogFull => StoreFullError::new_err(text(self)),
+            Self::DiskFailed => StoreError::new_err(text(self)),
+        }
+    }
+}
+
+impl Raise for AttachError {
+    fn raise(self) -> PyErr {
+        match self {
+            Self::NotThere => NoServerError::new_err(text(self)),
+            Self::Refused { .. } | Self::Unusable { .. } => ResourceError::new_err(text(self)),
+        }
+    }
+}
+
+impl Raise for SlotFailure<SlotRefusal> {
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Store(SlotRefusal::Read(error)) => error.raise(),
+            Self::Store(SlotRefusal::Write(error)) => error.raise(),
+            Self::RequestTooLong { .. } | Self::AnswerTooLong => TooLongError::new_err(text(self)),
+            Self::Full { .. } => TooManyError::new_err(text(self)),
+            Self::NotAllowed => NotAllowedError::new_err(text(self)),
+            Self::TimedOut { .. } => TimedOutError::new_err(text(self)),
+            Self::DaemonGone(_) => PeerDeadError::new_err(text(self)),
+            Self::NotPassedOn => NotConnectedError::new_err(text(self)),
+            Self::NotReplicated(_) | Self::NoAnswer | Self::Misunderstood => StoreError::new_err(text(self)),
         }
     }
 }

@@ -21,7 +21,9 @@ mod node;
 mod numbers;
 mod owned;
 mod payload;
+mod principal;
 mod request;
+mod slots;
 mod state;
 mod store;
 mod tasks;
@@ -43,11 +45,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<payload::Message>()?;
     module.add_class::<payload::Payload>()?;
     module.add_class::<payload::Peer>()?;
+    module.add_class::<principal::Principal>()?;
     module.add_class::<request::Deferred>()?;
     module.add_class::<request::Request>()?;
+    module.add_class::<slots::Slots>()?;
     module.add_class::<store::Store>()?;
     module.add_function(wrap_pyfunction!(buffer::fill, module)?)?;
     module.add_function(wrap_pyfunction!(node::counters, module)?)?;
     module.add_function(wrap_pyfunction!(owned::forked, module)?)?;
+    module.add_function(wrap_pyfunction!(slots::table_number, module)?)?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::buffer::Data;
 use crate::errors::ClosedError;
 use crate::payload::{Payload, Peer};
+use crate::principal::Principal;
 
 /// A request.
 #[pyclass(frozen, module = "farcall")]
@@ -20,6 +21,9 @@ pub struct Request {
     /// The service that was called.
     #[pyo3(get)]
     pub service: u16,
+    /// Who the caller is, as its transport proves.
+    #[pyo3(get)]
+    principal: Principal,
     /// The bytes.
     #[pyo3(get)]
     payload: Payload,
@@ -124,9 +128,10 @@ impl Arrived {
         let arrived = Arc::clone(self);
         endpoint.serve(service, move |request, reply| {
             let (peer, payload) = (Peer(request.peer()), Payload(request.take()));
+            let principal = Principal(reply.principal());
             let (deferred, _context) = reply.defer();
             let deferred = Mutex::new(Some(deferred));
-            arrived.push(Request { peer, service: service.0, payload, deferred });
+            arrived.push(Request { peer, service: service.0, principal, payload, deferred });
         });
     }
 

@@ -3,12 +3,13 @@
 use core::future::Future;
 use std::rc::{Rc, Weak};
 
+use farcall_kv::durable::Level;
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{PutRequest, SHARDS_MAX};
-use farcall_kv::{Client, Name, TableId, Value};
+use farcall_kv::{Client, Name, Receipt, TableId, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::borrowing::{Borrowing, Child, Close};
 use crate::buffer::Readable;
@@ -62,7 +63,7 @@ macro_rules! done {
 }
 
 /// What must hold for a write: no version is any, 0 that there is no object.
-fn condition(version: Option<u64>) -> Condition {
+pub fn condition(version: Option<u64>) -> Condition {
     match version {
         None => Condition::Always,
         Some(0) => Condition::Absent,
@@ -70,21 +71,37 @@ fn condition(version: Option<u64>) -> Condition {
     }
 }
 
-fn bytes_of(data: &Readable<'_>) -> Vec<u8> {
+pub fn bytes_of(data: &Readable<'_>) -> Vec<u8> {
     data.as_slice().to_vec()
 }
 
+/// The number that a write gave, its version or its sum, and the level that it has reached.
+pub fn written<'py, N>(py: Python<'py>, number: N, level: Level) -> PyResult<Py<PyAny>>
+where
+    (N, String): IntoPyObject<'py, Target = PyTuple, Error = PyErr, Output = Bound<'py, PyTuple>>,
+{
+    Ok((number, level.to_string()).into_pyobject(py)?.into_any().unbind())
+}
+
 /// An object as Python has it: its value and its version.
-fn object(py: Python<'_>, value: &[u8], version: u64) -> PyResult<Py<PyAny>> {
+pub fn object(py: Python<'_>, value: &[u8], version: u64) -> PyResult<Py<PyAny>> {
     Ok((PyBytes::new(py, value), version).into_pyobject(py)?.into_any().unbind())
 }
 
 #[pymethods]
 impl Store {
-    #[pyo3(signature = (name, _future = None))]
-    fn create_table(&self, py: Python<'_>, name: String, _future: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-        self.run(py, _future, |client| async move {
-            let outcome = client.create_table(&name).await;
+    #[pyo3(signature = (name, level, _future = None))]
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: String,
+        level: &str,
+        _future: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let level = Level::named(level)
+            .ok_or_else(|| PyValueError::new_err(format!("a level is {}", Level::FORMS)))?;
+        self.run(py, _future, move |client| async move {
+            let outcome = client.create_table_at(&name, level).await;
             let output: Output =
                 Box::new(move |py| Ok(raised(outcome)?.0.into_pyobject(py)?.into_any().unbind()));
             output
@@ -141,9 +158,11 @@ impl Store {
         self.run(py, _future, move |client| async move {
             let name = Name::new(TableId(table), &key).expect("it was checked");
             let value = Value::new(&value).expect("it was checked");
-            let outcome = done!(client.put(name, value, condition(version)), within);
-            let output: Output =
-                Box::new(move |py| Ok(raised(outcome)?.into_pyobject(py)?.into_any().unbind()));
+            let outcome = done!(client.put(name, value, condition(version)).with_receipt(), within);
+            let output: Output = Box::new(move |py| {
+                let Receipt { result, level } = raised(outcome)?;
+                written(py, result, level)
+            });
             output
         })
     }
@@ -162,9 +181,11 @@ impl Store {
         raised(Name::new(TableId(table), &key))?;
         self.run(py, _future, move |client| async move {
             let name = Name::new(TableId(table), &key).expect("it was checked");
-            let outcome = done!(client.delete(name, condition(version)), within);
-            let output: Output =
-                Box::new(move |py| Ok(raised(outcome)?.into_pyobject(py)?.into_any().unbind()));
+            let outcome = done!(client.delete(name, condition(version)).with_receipt(), within);
+            let output: Output = Box::new(move |py| {
+                let Receipt { result, level } = raised(outcome)?;
+                result.map_or_else(|| Ok(py.None()), |version| written(py, version, level))
+            });
             output
         })
     }
@@ -183,10 +204,10 @@ impl Store {
         raised(Name::new(TableId(table), &key))?;
         self.run(py, _future, move |client| async move {
             let name = Name::new(TableId(table), &key).expect("it was checked");
-            let outcome = done!(client.increment(name, amount), within);
+            let outcome = done!(client.increment(name, amount).with_receipt(), within);
             let output: Output = Box::new(move |py| {
-                let (_version, sum) = raised(outcome)?;
-                Ok(sum.into_pyobject(py)?.into_any().unbind())
+                let Receipt { result: (_version, sum), level } = raised(outcome)?;
+                written(py, sum, level)
             });
             output
         })
@@ -245,10 +266,10 @@ impl Store {
                     condition: condition(*version),
                 })
                 .collect();
-            let outcomes = client.multi_put(&puts).await;
+            let outcomes = client.multi_put_with_receipts(&puts).await;
             let output: Output = Box::new(move |py| {
                 let versions = outcomes.into_iter().map(|outcome| match outcome {
-                    Ok(version) => Ok(version.into_pyobject(py)?.into_any().unbind()),
+                    Ok(Receipt { result, level }) => written(py, result, level),
                     Err(failure) => Ok(failure.raise().into_value(py).into_any()),
                 });
                 list(py, versions)
@@ -274,7 +295,7 @@ impl Store {
     }
 }
 
-fn list(py: Python<'_>, items: impl Iterator<Item = PyResult<Py<PyAny>>>) -> PyResult<Py<PyAny>> {
+pub fn list(py: Python<'_>, items: impl Iterator<Item = PyResult<Py<PyAny>>>) -> PyResult<Py<PyAny>> {
     let items: Vec<Py<PyAny>> = items.collect::<PyResult<_>>()?;
     Ok(PyList::new(py, items)?.into_any().unbind())
 }

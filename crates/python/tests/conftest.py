@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import farcall
 import pytest
@@ -68,15 +70,38 @@ def peer(endpoint: farcall.Endpoint, process: Peer) -> farcall.Peer:
     return endpoint.connect("peer").peer(LONG)
 
 
-@pytest.fixture(scope="module", params=["ring+shm", "basic+udp"])
-def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where shard 0 of a store is."""
+class StoreProcess(NamedTuple):
+    """A store that is a process."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def store_process(*arguments: str) -> Iterator[StoreProcess]:
+    """A store at a free place."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    place = ["--at", address, "--transport", request.param]
-    command = [sys.executable, "-m", "farcall", "kv", "serve", "--memory", "64M", *place]
-    daemon = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    yield address
-    daemon.terminate()
-    daemon.wait(LONG)
+    command = [sys.executable, "-m", "farcall", "kv", "serve", "--memory", "64M", "--at", address, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        # The first line says that it serves; more is read by nobody, and fits into the pipe.
+        assert process.stdout is not None
+        assert b"serves" in process.stdout.readline()
+        yield StoreProcess(address, process)
+        process.terminate()
+        process.wait(LONG)
+
+
+@contextmanager
+def serve_store(*arguments: str) -> Iterator[str]:
+    """Where shard 0 of a store is."""
+    with store_process(*arguments) as store:
+        yield store.address
+
+
+@pytest.fixture(scope="module", params=["ring+shm", "basic+udp"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where shard 0 of a store is."""
+    with serve_store("--transport", request.param) as address:
+        yield address

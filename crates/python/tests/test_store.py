@@ -70,6 +70,13 @@ def test_any_object_comes_back(table: farcall.Table, key: bytes, value: bytes) -
     assert table.get(key) == (value, version)
 
 
+def test_a_store_without_a_log_gives_no_level(address: str) -> None:
+    with farcall.open_store(address) as store:
+        with pytest.raises(farcall.LevelRefusedError, match="--data"):
+            store.table("kept", "flushed")
+        assert store.table("brief", "memory").put(b"k", b"v").level == "memory"
+
+
 def test_in_an_event_loop(address: str) -> None:
     async def main() -> None:
         with farcall.Node.of_store(address) as node:
@@ -83,6 +90,9 @@ def test_in_an_event_loop(address: str) -> None:
                 await table.put_many([(b"a", b"1")])
                 many = await table.get_many([b"a", b"b"])
                 assert many[0] is not None and many[1] is None
-                assert await table.remove(b"n")
+                removed = await table.remove(b"n")
+                assert removed is not None and removed.level == "memory"
+                with pytest.raises(farcall.LevelRefusedError):
+                    await endpoint.store([0]).table("kept", "flushed")
 
     asyncio.run(asyncio.wait_for(main(), LONG))

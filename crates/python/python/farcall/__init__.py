@@ -23,6 +23,7 @@ from ._native import (
     Message,
     Payload,
     Peer,
+    Principal,
     Request,
     __version__,
 )
@@ -40,6 +41,7 @@ from .errors import (
     HandlerError,
     InHandlerError,
     LeavingError,
+    LevelRefusedError,
     NoServerError,
     NotAllowedError,
     NotConnectedError,
@@ -66,7 +68,7 @@ from .errors import (
     WrongVersionError,
 )
 from .groups import AsyncGroup
-from .tables import AsyncStore, AsyncTable, Object, Store, Table
+from .tables import AsyncStore, AsyncTable, Object, Slots, SlotTable, Store, Table, Written
 
 # What the parent has open is not the child's: its objects say so there.
 _os.register_at_fork(after_in_child=_native.forked)
@@ -92,6 +94,7 @@ __all__ = [
     "HandlerError",
     "InHandlerError",
     "LeavingError",
+    "LevelRefusedError",
     "Listener",
     "Loan",
     "Message",
@@ -108,11 +111,14 @@ __all__ = [
     "PeerDeadError",
     "PeerDownError",
     "PeerRestartedError",
+    "Principal",
     "Refuse",
     "RefusedError",
     "Request",
     "ResourceError",
     "SettingsError",
+    "SlotTable",
+    "Slots",
     "Store",
     "StoreError",
     "StoreFullError",
@@ -127,6 +133,7 @@ __all__ = [
     "UsageError",
     "WrongThreadError",
     "WrongVersionError",
+    "Written",
     "__version__",
     "counters",
     "open_store",

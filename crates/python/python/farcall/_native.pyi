@@ -71,12 +71,33 @@ class Loan:
     def __len__(self) -> int: ...
 
 @final
+class Principal:
+    """Who a caller is, by what its transport proves and nothing that it says of itself."""
+
+    @property
+    def kind(self) -> str:
+        """``uid``, ``key``, ``certificate``, ``password``, or ``none`` when nothing is proven."""
+    @property
+    def uid(self) -> int | None:
+        """The number of the user of this machine; None of another kind."""
+    @property
+    def names(self) -> list[str]:
+        """The names of the key or of the certificate."""
+    def has(self, identity: str) -> bool:
+        """Whether this is an identity that is written as in a policy, such as ``uid 1000`` or
+        ``certificate worker.example``, which is one of the names of a certificate."""
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
 class Request:
     """A request, as handlers get it."""
 
     @property
     def peer(self) -> Peer:
         """The caller, which can be called back."""
+    @property
+    def principal(self) -> Principal:
+        """Who the caller is, as its transport proves; see ``docs/policies.md``."""
     @property
     def service(self) -> int: ...
     @property
@@ -250,7 +271,7 @@ class GroupTasks:
 @final
 class Store:
     def shards(self) -> Any: ...
-    def create_table(self, name: str, _future: Future[Any] | None = None) -> Any: ...
+    def create_table(self, name: str, level: str, _future: Future[Any] | None = None) -> Any: ...
     def drop_table(self, name: str, _future: Future[Any] | None = None) -> Any: ...
     def get(
         self, table: int, key: Buffer, timeout: float | None = None, _future: Future[Any] | None = None
@@ -284,4 +305,23 @@ class Store:
     def put_many(
         self, table: int, objects: Sequence[tuple[Buffer, Buffer, int | None]], _future: Future[Any] | None = None
     ) -> Any: ...
+    def close(self) -> None: ...
+
+def table_number(name: str) -> int: ...
+
+@final
+class Slots:
+    def __new__(cls, address: str) -> Self: ...
+    @property
+    def depth(self) -> int: ...
+    def get(self, table: int, key: Buffer, timeout: float | None = None) -> Any: ...
+    def put(
+        self, table: int, key: Buffer, value: Buffer, version: int | None = None, timeout: float | None = None
+    ) -> Any: ...
+    def remove(
+        self, table: int, key: Buffer, version: int | None = None, timeout: float | None = None
+    ) -> Any: ...
+    def increment(self, table: int, key: Buffer, amount: int, timeout: float | None = None) -> Any: ...
+    def get_many(self, table: int, keys: list[Buffer]) -> Any: ...
+    def put_many(self, table: int, objects: Sequence[tuple[Buffer, Buffer]]) -> Any: ...
     def close(self) -> None: ...

@@ -169,6 +169,10 @@ class WrongVersionError(StoreError):
         self.version = version
 
 
+class LevelRefusedError(StoreError):
+    """The store cannot give a table the level that was asked for; nothing was changed."""
+
+
 class StoreFullError(StoreError):
     """The store has no room."""
 
