@@ -1029,9 +1029,9 @@ farcall_status_t farcall_store_create_table(struct farcall_store_t *store,
                                             struct farcall_error_t *error);
 
 // As `farcall_store_create_table`, of a table whose writes survive what `level` says, as
-// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them, or
-// both. A table that exists and survives as much stays as it is. A shard that cannot give the level refuses,
-// with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
+// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them,
+// or both. A table that exists and survives as much stays as it is. A shard that cannot give the level
+// refuses, with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
 farcall_status_t farcall_store_create_table_at(struct farcall_store_t *store,
                                                const char *name,
                                                uint32_t level,
@@ -1138,8 +1138,9 @@ farcall_status_t farcall_slots_depth(struct farcall_slots_t *slots, size_t *dept
 // From the slots' thread. Makes a system call. Neither polls, blocks nor allocates.
 farcall_status_t farcall_slots_check(struct farcall_slots_t *slots);
 
-// As `farcall_store_get`, through a slot. `table` is of `farcall_table_number`. FARCALL_TOO_MANY if all slots
-// are in use, FARCALL_ANSWER_TOO_LONG if the value is longer than a slot: read it with a store's client.
+// As `farcall_store_get`, through a slot. `table` is of `farcall_table_number`. FARCALL_TOO_MANY if all
+// slots are in use, FARCALL_ANSWER_TOO_LONG if the value is longer than a slot: read it with a client of the
+// store.
 //
 // From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 // callbacks. Allocates the value.
@@ -1153,8 +1154,8 @@ farcall_status_t farcall_slots_get(struct farcall_slots_t *slots,
                                    struct farcall_error_t *error);
 
 // As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value are longer than a slot,
-// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT
-// it may have happened.
+// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and
+// FARCALL_TIMED_OUT it may have happened.
 //
 // From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 // callbacks. Allocates only at first.

@@ -179,8 +179,9 @@ pub unsafe extern "C" fn farcall_slots_check(slots: *mut SlotsHandle) -> Status 
     guarded(|| unsafe { SlotsHandle::of(slots)?.calls.check().map_err(|_| FARCALL_PEER_DEAD) })
 }
 
-/// As `farcall_store_get`, through a slot. `table` is of `farcall_table_number`. FARCALL_TOO_MANY if all slots
-/// are in use, FARCALL_ANSWER_TOO_LONG if the value is longer than a slot: read it with a store's client.
+/// As `farcall_store_get`, through a slot. `table` is of `farcall_table_number`. FARCALL_TOO_MANY if all
+/// slots are in use, FARCALL_ANSWER_TOO_LONG if the value is longer than a slot: read it with a client of the
+/// store.
 ///
 /// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 /// callbacks. Allocates the value.
@@ -215,8 +216,8 @@ pub unsafe extern "C" fn farcall_slots_get(
 }
 
 /// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value are longer than a slot,
-/// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT
-/// it may have happened.
+/// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and
+/// FARCALL_TIMED_OUT it may have happened.
 ///
 /// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 /// callbacks. Allocates only at first.

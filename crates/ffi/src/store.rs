@@ -143,9 +143,9 @@ pub unsafe extern "C" fn farcall_store_create_table(
 }
 
 /// As `farcall_store_create_table`, of a table whose writes survive what `level` says, as
-/// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them, or
-/// both. A table that exists and survives as much stays as it is. A shard that cannot give the level refuses,
-/// with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
+/// `farcall_store_level` has it: FARCALL_LEVEL_FLUSHED, or `2 << 1` for two other processes that have them,
+/// or both. A table that exists and survives as much stays as it is. A shard that cannot give the level
+/// refuses, with a sentence: FARCALL_LEVEL_REFUSED. Of several shards others may have created the table then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_store_create_table_at(
     store: *mut StoreHandle,
