@@ -98,6 +98,7 @@ docs: rustdoc ## Builds the documentation of the crates and the book
 test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
 	cargo test --locked --workspace --features farcall/typed,farcall/bytes
+	cargo test --locked -p farcall --features probes --test probes
 
 .PHONY: test-python
 test-python: ## The wheel for Python, installed into a fresh environment

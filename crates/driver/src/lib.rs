@@ -33,7 +33,7 @@ pub use telemetry::counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterReader, CounterSnapshot,
     GroupSnapshot, Snapshot,
 };
-pub use telemetry::{clock, counters, trace};
+pub use telemetry::{clock, counters, probes, trace};
 #[cfg(feature = "testing")]
 pub use testing::conformance;
 pub use testing::decorate;

@@ -3,4 +3,5 @@
 
 pub mod clock;
 pub mod counters;
+pub mod probes;
 pub mod trace;

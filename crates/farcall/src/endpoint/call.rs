@@ -7,6 +7,7 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
 
+use farcall_driver::probes;
 use farcall_transport::trace::event;
 use farcall_transport::{
     CallId, CallRefused, DownReason, Incoming, Kept, Outbox, Outgoing, Owned, Payload, Service, Status,
@@ -232,6 +233,7 @@ fn begin(
         .operations
         .add_call(peer.session, timeout, service, taker)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
+    probes::call_begin(peer.session.0, call.0, service.0);
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
     }

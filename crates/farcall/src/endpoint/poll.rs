@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use farcall_base::Instant;
 use farcall_driver::clock::Clock;
-use farcall_driver::wait_readable;
+use farcall_driver::{probes, wait_readable};
 use farcall_transport::{CallId, MessageId, Status, Transport};
 
 use super::Endpoint;
@@ -308,6 +308,9 @@ impl Core {
 
     fn abandon(&mut self, id: CallId) {
         let Some((kind, session)) = self.state.operations.abandon(id) else { return };
+        if kind == Kind::Call {
+            probes::call_end(session.0, id.0, 2);
+        }
         self.state.counters.cancelled.increment();
         if kind == Kind::Receive {
             self.transport.cancel_receive(MessageId(id.0));

@@ -1,5 +1,6 @@
 //! What packet transports count for other processes to see.
 
+use farcall_driver::probes;
 use farcall_protocol::calls::{Calls, Policy};
 
 use super::mailbox::Mailbox;
@@ -63,6 +64,9 @@ impl PacketCounters {
         self.calls_made.set(messages.calls);
         self.messages_sent.set(mail.sent);
         self.beyond_window.set(mail.sent_beyond);
+        if probes::ARE_BUILT && messages.retransmissions > self.retransmissions.get() {
+            probes::retransmission(messages.retransmissions - self.retransmissions.get());
+        }
         self.retransmissions.set(messages.retransmissions);
         self.silences.set(messages.silences);
         self.silence_time.set(messages.silence_nanos);

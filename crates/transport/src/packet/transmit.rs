@@ -5,7 +5,7 @@
 //! promised room.
 
 use farcall_base::Instant;
-use farcall_driver::{Datagram, Destination};
+use farcall_driver::{Datagram, Destination, probes};
 use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::wire::{Flags, Head, Header};
 
@@ -53,13 +53,15 @@ impl Transmitter {
         driver: &mut D,
         now: Instant,
     ) {
+        let mut packets = 0;
         if self.send_declined(driver) {
-            let mut room = driver.send_room();
-            while room > 0 && self.send_next(calls, driver, now) {
-                room -= 1;
+            let room = driver.send_room();
+            while packets < room && self.send_next(calls, driver, now) {
+                packets += 1;
             }
         }
         driver.flush();
+        probes::flush(packets as u64);
     }
 
     /// Whether a packet waits here for the driver.

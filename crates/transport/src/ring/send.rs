@@ -6,7 +6,7 @@
 //! another record; all else is `submit`, or `submit_message` for tagged messages, which have a window and a
 //! queue of their own.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError, probes};
 use farcall_protocol::matching::{Tag, lines};
 
 use super::Ring;
@@ -290,6 +290,7 @@ impl<D: LaneDriver> Ring<D> {
 
     #[inline(never)]
     fn publish_dirty(&mut self) {
+        let before = probes::ARE_BUILT.then(|| self.shared.counters.records_sent.get());
         if self.shared.is_blocked {
             self.retry_blocked();
         }
@@ -304,6 +305,9 @@ impl<D: LaneDriver> Ring<D> {
             } else {
                 index += 1;
             }
+        }
+        if let Some(before) = before {
+            probes::flush(self.shared.counters.records_sent.get() - before);
         }
     }
 

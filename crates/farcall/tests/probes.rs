@@ -1,0 +1,106 @@
+//! The notes of a program say which probes it has; the documented table is theirs.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use common::{LONG, Pair, settings};
+use farcall::{Service, TransportKind};
+use farcall_driver::probes::PROBES;
+
+const ECHO: Service = Service(7);
+const CALLS: usize = 20;
+
+/// Uses what has probes, so that it is in this program.
+fn call_each_way() {
+    for kind in [TransportKind::RING_SHM, TransportKind::BASIC_UDP] {
+        let pair = Pair::new(kind, settings(&["endpoint.idle=block"]), |endpoint| {
+            endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
+        });
+        for _ in 0..CALLS {
+            pair.client.call(pair.server, ECHO, b"").within(LONG).wait().expect("an answer");
+        }
+    }
+}
+
+/// The probes in the notes of this program: how many arguments each has, wherever it is.
+fn noted() -> BTreeMap<String, usize> {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new("readelf").arg("-n").arg(program).output().expect("readelf, of binutils");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines().map(str::trim);
+    let mut noted = BTreeMap::new();
+    while let Some(line) = lines.next() {
+        if line != "Provider: farcall" {
+            continue;
+        }
+        let name = lines.next().and_then(|line| line.strip_prefix("Name: ")).expect("a name follows");
+        let arguments = lines.find_map(|line| line.strip_prefix("Arguments:")).expect("arguments follow");
+        let arguments = arguments.split_whitespace().filter(|argument| argument.contains('@')).count();
+        let before = noted.insert(name.to_owned(), arguments);
+        assert!(before.is_none_or(|before| before == arguments), "{name} is the same wherever it is");
+    }
+    noted
+}
+
+#[test]
+fn the_notes_of_a_program_are_the_documented_probes() {
+    call_each_way();
+    let declared: BTreeMap<_, _> =
+        PROBES.iter().map(|probe| (probe.name.to_owned(), probe.arguments.len())).collect();
+    assert_eq!(noted(), declared);
+    let page = include_str!("../../../docs/probes.md");
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected = PROBES
+        .iter()
+        .map(|probe| format!("| `{}` | {} | {} |", probe.name, probe.arguments.join(", "), probe.doc));
+    assert_eq!(rows, expected.collect::<Vec<_>>());
+}
+
+/// What a script says of a process that calls, or `None` where bpftrace is not there or not allowed.
+fn run_script(script: &str, until: &str) -> Option<String> {
+    let program = std::env::current_exe().expect("this program");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/bpf/").to_owned() + script;
+    let mut command = Command::new("bpftrace");
+    command.args(["-c", &format!("{} caller --exact --nocapture", program.display()), &script]).arg(&program);
+    command
+        .env("FARCALL_TEST_CALLER", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let Ok(tracer) = command.spawn() else {
+        println!("left out: there is no bpftrace");
+        return None;
+    };
+    let output = tracer.wait_with_output().expect("it ends");
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let is_refused = ["permitted", "root", "BTF", "debugfs", "tracefs"].iter().any(|word| why.contains(word));
+    if !output.status.success() && is_refused {
+        println!("left out: bpftrace is not allowed here: {why}");
+        return None;
+    }
+    assert!(output.status.success() && said.contains(until), "{script}: {said} {why}");
+    Some(said.into_owned())
+}
+
+/// What the scripts look at.
+#[test]
+fn caller() {
+    if std::env::var_os("FARCALL_TEST_CALLER").is_some() {
+        call_each_way();
+    }
+}
+
+#[test]
+fn the_scripts_see_calls_handlers_and_sessions() {
+    if let Some(said) = run_script("calls.bt", "@nanoseconds_of_service[7]") {
+        let ends = BufReader::new(said.as_bytes()).lines().map_while(Result::ok);
+        let ends = ends.filter_map(|line| line.strip_prefix("@ends_of_service[7, 0]: ")?.parse().ok());
+        assert_eq!(ends.collect::<Vec<usize>>(), [2 * CALLS], "{said}");
+    }
+    if let Some(said) = run_script("sessions.bt", "@nanoseconds_of_handler[7]") {
+        assert!(said.contains(" is up") && said.contains("@packets_of_flush"), "{said}");
+    }
+}
