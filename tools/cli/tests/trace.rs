@@ -1,5 +1,6 @@
 //! Traced calls, and the live view of a process.
 
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
 use farcall::Node;
@@ -197,7 +198,8 @@ fn top_draws_again_and_again_on_a_terminal() {
     let node = Node::alone().expect("a node");
     let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
     let program = env!("CARGO_BIN_EXE_farcall");
-    let command = format!("{program} top {} --interval 0.1 --count 3", std::process::id());
+    let command =
+        format!("stty rows 24 cols 140; {program} top {} --interval 0.1 --count 3", std::process::id());
     // `script` gives the command a terminal.
     let output = Command::new("script")
         .args(["-qec", &command, "/dev/null"])
@@ -205,7 +207,38 @@ fn top_draws_again_and_again_on_a_terminal() {
         .output()
         .expect("script, which every Linux distribution has");
     let shown = text(&output);
-    assert_eq!(shown.matches("\x1b[H\x1b[J").count(), 3, "{shown:?}");
+    let (entered, left) = (shown.find(ENTERS), shown.find(LEAVES));
+    assert!(entered < left && entered.is_some(), "the shell's screen is as it was: {shown:?}");
+    assert!(shown.contains("processes"), "{shown:?}");
+}
+
+/// What a program sends that takes the whole screen, and that gives it back.
+const ENTERS: &str = "\x1b[?1049h";
+const LEAVES: &str = "\x1b[?1049l";
+
+#[test]
+fn top_does_what_keys_say() {
+    let node = Node::alone().expect("a node");
+    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let program = env!("CARGO_BIN_EXE_farcall");
+    let command = format!("stty rows 24 cols 140; {program} top {} --interval 0.1", std::process::id());
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().expect("script, which every Linux distribution has");
+    let mut keys = script.stdin.take().expect("it is piped");
+    let mut screen = script.stdout.take().expect("it is piped");
+    let mut shown = String::new();
+    // What is drawn after a key says that it was heard. Only what changes is drawn again.
+    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "the next tab"), ("hq", LEAVES)] {
+        keys.write_all(key.as_bytes()).expect("it is there");
+        while !shown.contains(expected) {
+            let mut bytes = [0; 4096];
+            let length = screen.read(&mut bytes).expect("it is there");
+            assert!(length > 0, "it has ended before {expected}: {shown:?}");
+            shown.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        }
+    }
+    assert!(script.wait().expect("it ends").success());
 }
 
 #[test]

@@ -169,10 +169,10 @@ pub struct Top {
     /// The order of processes, the greatest first
     #[arg(long, value_name = "BY", default_value = "process")]
     pub sort: TopSort,
-    /// Prints once and ends, as it does where standard output is no terminal
+    /// Prints once as plain text and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
-    /// Ends after this many screens [default: when the processes have ended, or at an interrupt]
+    /// Ends after this many intervals [default: at a key or an interrupt, or when the processes that were named have ended]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
     pub count: Option<u64>,
 }

@@ -12,7 +12,7 @@ const PLACES: usize = 24;
 /// From nothing to the greatest of the line.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last rates of calls made and served, by process and endpoint.
+/// The last rates of calls made and served, by process and endpoint; those of a whole process under no name.
 #[derive(Debug, Default)]
 pub struct History {
     rates: HashMap<(u32, String), VecDeque<f64>>,
@@ -22,18 +22,26 @@ impl History {
     /// Adds what happened between two readings, and forgets what has gone.
     pub fn add(&mut self, before: &[Sample], after: &[Sample]) {
         self.rates.retain(|(pid, label), _| {
-            after.iter().any(|sample| sample.pid == *pid && sample.group(label).is_some())
+            let has = |sample: &Sample| label.is_empty() || sample.group(label).is_some();
+            after.iter().any(|sample| sample.pid == *pid && has(sample))
         });
         for now in after {
             let Some(then) = before.iter().find(|sample| sample.pid == now.pid) else { continue };
+            let mut sum = 0.0;
             for change in Change::of(then, now).iter().filter(|change| change.is_endpoint()) {
-                let rates = self.rates.entry((now.pid, change.now.label.clone())).or_default();
-                if rates.len() == PLACES {
-                    rates.pop_front();
-                }
-                rates.push_back(rate(change));
+                sum += rate(change);
+                self.push(now.pid, &change.now.label, rate(change));
             }
+            self.push(now.pid, "", sum);
         }
+    }
+
+    fn push(&mut self, pid: u32, label: &str, rate: f64) {
+        let rates = self.rates.entry((pid, label.to_owned())).or_default();
+        if rates.len() == PLACES {
+            rates.pop_front();
+        }
+        rates.push_back(rate);
     }
 
     /// The rates of an endpoint as a line; empty until there are two.

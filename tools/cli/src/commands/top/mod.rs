@@ -1,6 +1,7 @@
 //! `farcall top`: what running processes do, from the counters that they map, without their help.
 
 mod history;
+mod live;
 mod view;
 
 use std::io::{self, IsTerminal, Write};
@@ -15,33 +16,21 @@ use crate::failure::Failure;
 use history::{History, sort};
 use view::view;
 
-/// Moves to the upper left corner and clears what is below: the screen, without a flicker.
-const HOME_AND_CLEAR: &str = "\x1b[H\x1b[J";
-
-/// Draws again and again on a terminal; elsewhere, or when asked to, prints once.
+/// A live screen on a terminal; elsewhere, or when asked to, prints once.
 pub fn run(top: &Top) -> Result<(), Failure> {
-    let mut before = readings(top)?;
-    let live = io::stdout().is_terminal() && !top.once;
-    let draws = if live { top.count.unwrap_or(u64::MAX) } else { 1 };
+    if io::stdout().is_terminal() && !top.once { live::run(top) } else { print(top) }
+}
+
+fn print(top: &Top) -> Result<(), Failure> {
+    let before = readings(top)?;
+    thread::sleep(top.interval);
+    let mut after = readings(top)?;
     let mut history = History::default();
-    for _ in 0..draws {
-        thread::sleep(top.interval);
-        let mut after = match readings(top) {
-            Ok(after) => after,
-            // They have ended while we watched, which is no failure of ours.
-            Err(_) if live => return Ok(()),
-            Err(failure) => return Err(failure),
-        };
-        history.add(&before, &after);
-        sort(&before, &mut after, top.sort);
-        let text = view(&before, &after, &history);
-        let text = printable_lines(&text);
-        let clear = if live { HOME_AND_CLEAR } else { "" };
-        let mut out = io::stdout().lock();
-        write!(out, "{clear}{text}").and_then(|()| out.flush()).map_err(Failure::output)?;
-        before = after;
-    }
-    Ok(())
+    history.add(&before, &after);
+    sort(&before, &mut after, top.sort);
+    let text = view(&before, &after, &history);
+    let mut out = io::stdout().lock();
+    write!(out, "{}", printable_lines(&text)).and_then(|()| out.flush()).map_err(Failure::output)
 }
 
 /// The processes that were asked for and are still there, or all; a failure when there is none.
