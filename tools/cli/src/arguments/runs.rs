@@ -102,6 +102,9 @@ pub struct Causes {
     /// Causes, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub cause: Vec<String>,
+    /// Puts those in that this machine can be given, over real transports, instead of into a simulated fabric
+    #[arg(long)]
+    pub here: bool,
     #[command(flatten)]
     pub output: Output,
 }

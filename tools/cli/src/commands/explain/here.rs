@@ -52,6 +52,8 @@ const INJECTIONS: &[Injection] = &[
 struct Score {
     first: u64,
     unknown: u64,
+    /// Runs that found nothing: on a machine that others use a measurement may take too long.
+    failed: u64,
     /// What was named first instead, of the last run where something was.
     instead: Option<&'static str>,
 }
@@ -61,20 +63,28 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
     let injections = chosen(INJECTIONS, causes)?;
     let mut report = Report::open(causes.output.json.as_ref())?;
     let progress = Progress::new(injections.len() * causes.seeds as usize, causes.output.quiet);
-    report.line("| cause | put in by `farcall …` | named first | not known |")?;
-    report.line("|---|---|---|---|")?;
-    let (mut right, mut unknown, mut all) = (0, 0, 0);
+    report.line("| cause | put in by `farcall …` | named first | not known | failed |")?;
+    report.line("|---|---|---|---|---|")?;
+    let (mut right, mut unknown, mut failed, mut all) = (0, 0, 0, 0);
     for injection in injections {
         let (words, mut score) = (Words::of(&injection.words()), Score::default());
         for seed in causes.seed..causes.seed + causes.seeds {
             progress.begin(injection.rule);
-            score.add(injection.rule, &explain(&[words.run(seed)?]));
+            match words.run(seed) {
+                Ok(run) => score.add(injection.rule, &explain(&[run])),
+                Err(failure) => {
+                    score.failed += 1;
+                    let said = failure.sentences().join("; ");
+                    progress.suspend(|| report.line(format_args!("# {said}")))?;
+                }
+            }
             progress.step();
         }
         progress.suspend(|| score.show(injection.rule, &words, causes.seeds, &mut report))?;
-        (right, unknown, all) = (right + score.first, unknown + score.unknown, all + causes.seeds);
+        (right, unknown) = (right + score.first, unknown + score.unknown);
+        (failed, all) = (failed + score.failed, all + causes.seeds);
     }
-    report.line(format_args!("\nnamed first: {right} of {all}; not known: {unknown}"))
+    report.line(format_args!("\nnamed first: {right} of {all}; not known: {unknown}; failed: {failed}"))
 }
 
 impl Score {
@@ -87,20 +97,23 @@ impl Score {
     }
 
     fn show(&self, rule: &str, words: &Words, runs: u64, report: &mut Report) -> Result<(), Failure> {
-        let (first, unknown) = (self.first, self.unknown);
+        let Self { first, unknown, failed, .. } = self;
         let instead = self.instead.map_or_else(String::new, |rule| format!(", else {rule}"));
-        report.line(format_args!("| {rule} | `{words}` | {first} of {runs}{instead} | {unknown} |"))?;
+        report.line(format_args!(
+            "| {rule} | `{words}` | {first} of {runs}{instead} | {unknown} | {failed} |"
+        ))?;
         report.object(&json!({
             "schema": SCHEMA, "cause": rule, "command": words.to_string(), "runs": runs,
-            "first": first, "not_known": unknown, "instead": self.instead,
+            "first": first, "not_known": unknown, "failed": failed, "instead": self.instead,
         }))
     }
 }
 
 /// The cause that is named first.
 fn first(findings: &[Finding]) -> Option<&'static str> {
-    let is_first =
-        |one: &&Finding| one.section == Section::Hypothesis && one.figure("rank").is_none_or(|rank| rank == 1.0);
+    let is_first = |one: &&Finding| {
+        one.section == Section::Hypothesis && one.figure("rank").is_none_or(|rank| rank == 1.0)
+    };
     findings.iter().find(is_first).map(|finding| finding.rule)
 }
 
@@ -110,9 +123,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_right_another_one_or_none() {
-        let named = |rule, rank| {
-            Finding::new(Section::Hypothesis, rule, "a", String::new()).with([("rank", rank)])
-        };
+        let named =
+            |rule, rank| Finding::new(Section::Hypothesis, rule, "a", String::new()).with([("rank", rank)]);
         let idle = Finding::new(Section::NotIdentifiable, "log_idle", "a", String::new());
         let mut score = Score::default();
         score.add("flush", &[named("core", 2.0), named("flush", 1.0)]);

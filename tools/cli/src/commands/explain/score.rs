@@ -5,6 +5,7 @@ use farcall_lab::explain::recorded::causes::evidence::Evidence;
 use farcall_lab::explain::recorded::causes::rank;
 use serde_json::json;
 
+use super::here;
 use super::rerun::Words;
 use crate::arguments::runs::Causes;
 use crate::failure::Failure;
@@ -15,12 +16,12 @@ use crate::progress::Progress;
 const SCHEMA: &str = "farcall.causes.v1";
 
 /// A cause, and the command that puts it in, without fabric and seed.
-struct Injection {
-    rule: &'static str,
+pub(super) struct Injection {
+    pub(super) rule: &'static str,
     words: &'static str,
 }
 
-const fn put_in(rule: &'static str, words: &'static str) -> Injection {
+pub(super) const fn put_in(rule: &'static str, words: &'static str) -> Injection {
     Injection { rule, words }
 }
 
@@ -157,7 +158,8 @@ const INJECTIONS: &[Injection] = &[
 ];
 
 impl Injection {
-    fn words(&self) -> Words {
+    /// The words of its command, with what stands for several spelt out.
+    pub(super) fn words(&self) -> Vec<String> {
         let echo = |protocol| format!("perf echo --transport {protocol}+sim --sizes 1K");
         let mut words: Vec<String> = Vec::new();
         for word in self.words.split_whitespace() {
@@ -168,9 +170,28 @@ impl Injection {
                 other => words.push(other.to_owned()),
             }
         }
-        words.extend(["--fabric", "connectx7-ndr"].map(str::to_owned));
-        Words::of(&words)
+        words
     }
+
+    /// The same on the fabric that all are put into.
+    fn on_fabric(&self) -> Words {
+        let fabric = ["--fabric", "connectx7-ndr"].map(str::to_owned);
+        Words::of(&[self.words(), fabric.into()].concat())
+    }
+}
+
+/// Those that are asked for.
+pub(super) fn chosen<'a>(all: &'a [Injection], causes: &Causes) -> Result<Vec<&'a Injection>, Failure> {
+    if let Some(name) = causes.cause.iter().find(|name| all.iter().all(|one| one.rule != **name)) {
+        let mut names: Vec<_> = all.iter().map(|injection| injection.rule).collect();
+        names.sort_unstable();
+        names.dedup();
+        let names = names.join(", ");
+        return Err(Failure::Usage(format!("--cause: there is no cause `{name}`; there are {names}")));
+    }
+    let wanted =
+        |one: &&Injection| causes.cause.is_empty() || causes.cause.iter().any(|name| name == one.rule);
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// How often each was named.
@@ -183,25 +204,17 @@ struct Score {
 
 /// Puts every cause in, with every seed.
 pub fn run(causes: &Causes) -> Result<(), Failure> {
-    let mut report = Report::open(causes.output.json.as_ref())?;
-    let wanted = |injection: &&Injection| {
-        causes.cause.is_empty() || causes.cause.iter().any(|name| name == injection.rule)
-    };
-    let injections: Vec<_> = INJECTIONS.iter().filter(wanted).collect();
-    if injections.is_empty() {
-        let mut names: Vec<_> = INJECTIONS.iter().map(|injection| injection.rule).collect();
-        names.dedup();
-        return Err(Failure::Usage(format!(
-            "--cause: there is no such cause; there are {}",
-            names.join(", ")
-        )));
+    if causes.here {
+        return here::run(causes);
     }
+    let injections = chosen(INJECTIONS, causes)?;
+    let mut report = Report::open(causes.output.json.as_ref())?;
     let progress = Progress::new(injections.len() * causes.seeds as usize, causes.output.quiet);
     report.line("| cause | put in by `farcall …` | named first |")?;
     report.line("|---|---|---|")?;
     let (mut right, mut all) = (0, 0);
     for injection in injections {
-        let words = injection.words();
+        let words = injection.on_fabric();
         let mut score = Score { first: 0, named: 0, instead: None };
         for seed in causes.seed..causes.seed + causes.seeds {
             score.add(injection.rule, &words.run(seed)?);
@@ -231,5 +244,31 @@ impl Score {
         } else {
             self.instead = first.or(Some("none"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_table_that_the_command_prints() {
+        let page = include_str!("../../../../../docs/explain.md");
+        let of_page: Vec<(&str, &str)> = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| cause | put in by"))
+            .skip(2)
+            .map_while(|line| {
+                let (cause, rest) = line.strip_prefix("| ")?.split_once(" | `")?;
+                Some((cause, rest.split_once("` |")?.0))
+            })
+            .collect();
+        let words: Vec<String> =
+            INJECTIONS.iter().map(|injection| Words::of(&injection.words()).to_string()).collect();
+        let printed: Vec<(&str, &str)> =
+            INJECTIONS.iter().map(|one| one.rule).zip(words.iter().map(String::as_str)).collect();
+        let missing: Vec<_> = printed.iter().filter(|row| !of_page.contains(row)).collect();
+        assert!(missing.is_empty(), "`farcall sim causes` prints more rows: {missing:#?}");
+        assert_eq!(of_page, printed, "in the order of the command");
     }
 }
