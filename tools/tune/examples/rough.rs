@@ -1,9 +1,9 @@
 //! Rough landscapes for searches of others: `scripts/tuners` runs this program.
 //!
 //! `rough tune KIND SEED [PROPOSER…]` tunes a landscape, screened at random, by `tpe`, or by a program, and
-//! prints what came of it. `rough serve KIND SEED` measures rows that a search outside asks for, a JSON object
-//! a line: `{"measure": [places]}` is answered with `{"value"}` or `{"failed"}`, and `{"regret": [places]}`
-//! with by which part that row is worse than the best one.
+//! prints what came of it. `rough serve KIND SEED` measures rows that a search outside asks for, a JSON
+//! object a line: `{"measure": [places]}` is answered with `{"value"}` or `{"failed"}`, and `{"regret":
+//! [places]}` with by which part that row is worse than the best one.
 
 use std::collections::VecDeque;
 use std::error::Error;
