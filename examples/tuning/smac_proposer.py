@@ -18,8 +18,8 @@ from smac.runhistory import StatusType, TrialValue
 # More trials than anything here takes: SMAC plans its first design by it, `farcall tune` ends the search.
 TRIALS = 10_000
 
-# Candidates of which the acquisition function takes the best, and how often a row that was asked for may come up
-# again: spaces of the size that is tuned have few rows beside SMAC's 10,000 and 16.
+# Candidates of which the acquisition function takes the best, and how often a row that was asked for may come
+# up again: spaces of the size that is tuned have few rows beside SMAC's 10,000 and 16.
 CANDIDATES = 1_000
 RETRIES = 10_000
 
@@ -28,8 +28,8 @@ FAILED = 1e3
 
 
 class Candidates(RandomSearch):
-    """Random rows, the best of the acquisition function first. SMAC's local search beside it asks the forest row by
-    row, for a minute at a time; in a space of few rows there is nothing left for it to find."""
+    """Random rows, the best of the acquisition function first. SMAC's local search beside it asks the forest
+    row by row, for a minute at a time; in a space of few rows there is nothing left for it to find."""
 
     def _maximize(self, previous_configs, n_points, _sorted=True):
         return super()._maximize(previous_configs, n_points, _sorted=True)
@@ -55,7 +55,7 @@ def main():
                 print(json.dumps({"propose": proposals}), flush=True)
             elif "tell" in message:
                 for sample in message["tell"]:
-                    # All that SMAC asked for of this row is answered; rows that it did not ask for are no answers.
+                    # All that SMAC asked for of this row is answered; other rows are no answers.
                     for info in waiting.pop(key(sample["values"]), []):
                         smac.tell(info, found(metric, sample), save=False)
 
