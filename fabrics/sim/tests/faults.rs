@@ -93,6 +93,31 @@ fn each_fault_does_what_it_says() {
 }
 
 #[test]
+fn faults_towards_a_host_strike_packets_to_it_alone() {
+    let fabric = fabric(&["nic.send_queue_packets=1000"], 3);
+    let [mut a, mut b, mut c] = [0, 1, 2].map(|host| Probe::new(&fabric, host));
+    let half = PacketFaults { drop: 0.5, ..PacketFaults::default() };
+    act(&fabric, Action::Towards { hosts: vec![2], packets: half });
+    for number in 0..400 {
+        a.send(&b, (number % 8) as u8, 100);
+        a.send(&c, (number % 8) as u8, 100);
+    }
+    a.driver.flush();
+    fabric.settle();
+    let (to_b, to_c) = (b.receive().len(), c.receive().len());
+    assert_eq!((to_b, to_c as u64 + fabric.totals().drops_fault), (400, 400));
+    assert!((100..300).contains(&to_c), "half of them are lost: {to_c}");
+    // Those of all do not come on top.
+    act(&fabric, Action::Packets(PacketFaults { drop: 1.0, ..half }));
+    act(&fabric, Action::Towards { hosts: vec![2], packets: PacketFaults::default() });
+    a.send(&b, 0, 100);
+    a.send(&c, 0, 100);
+    a.driver.flush();
+    fabric.settle();
+    assert_eq!((b.receive().len(), c.receive().len()), (0, 1));
+}
+
+#[test]
 fn a_delay_lets_others_overtake() {
     let delay_max = Picos::from(Duration::from_micros(500));
     let (arrived, fabric) = struck(PacketFaults { delay: 0.1, delay_max, ..PacketFaults::default() });

@@ -114,7 +114,8 @@ fn explained(name: &str, arguments: &[&str]) -> String {
     said
 }
 
-/// Runs in which a cause has to come first once. Where others use the cores, what they take may come before it.
+/// Runs in which a cause has to come first once. Where others use the cores, what they take may come before
+/// it.
 const TRIES: usize = 8;
 
 #[test]
@@ -143,8 +144,8 @@ fn of_durable_writes_the_log_is_named_or_ruled_out() {
     let line = said.lines().find(|line| line.contains("it flushes ")).unwrap_or_else(|| panic!("{said}"));
     let share = line.split("it flushes ").nth(1).and_then(|rest| rest.split(' ').next());
     let percent: f64 = share.and_then(|share| share.parse().ok()).expect("a share of the time");
-    // Whether the disk is slow is the machine's affair, and what follows from it is not. What was rounded to a
-    // half may be either.
+    // Whether the disk is slow is the machine's affair, and what follows from it is not. What was rounded to
+    // a half may be either.
     let cause = match percent {
         50.0 => "flushes",
         _ if percent > 50.0 => "what limits: 1. the log's flushes: it flushes",
@@ -163,6 +164,45 @@ fn a_load_that_is_not_carried_is_saturation_and_less_of_it_is_carried() {
     let too_much = of("too-much", "0.2");
     assert!(too_much.contains("what limits: saturation: more is offered than is carried"), "{too_much}");
     assert!(!of("enough", "0.01").contains("saturation"));
+}
+
+#[test]
+fn loss_towards_one_node_by_schedule_is_named_and_recorded() {
+    let path = std::env::temp_dir().join(format!("farcall-schedule-{}.toml", std::process::id()));
+    let file = path.to_str().expect("a path in text").to_owned();
+    let write = |text: &str| std::fs::write(&path, text).expect("a temporary file");
+    let echo = ["perf", "echo", "--transport", "basic+sim", "--fabric", "connectx7-ndr", "--sizes", "1K"];
+    let words = [&echo[..], &["--in-flight", "8", "--schedule", &file]].concat();
+    let towards = |host: u32, drop: f64| {
+        format!(
+            "[[event]]\nat_us = 0\naction = {{ towards = {{ hosts = [{host}], packets = {{ drop = {drop} }} }} }}\n"
+        )
+    };
+    write(&towards(0, 0.02));
+    let said = explained("towards", &words);
+    assert!(said.contains("what limits: packets that are lost on their way"), "{said}");
+    let shuffle =
+        ["shuffle", "--nodes", "4", "--sizes", "8000", "--count", "20", "--runs", "1", "--json", "-"];
+    let records = |more: &[&str]| common::records(&[&shuffle[..], &["--schedule", &file], more].concat());
+    write(&towards(3, 0.2));
+    let lossy = records(&["--transport", "basic+sim"]);
+    assert_eq!(lossy[0]["schedule"]["event"][0]["action"]["towards"]["hosts"][0], 3);
+    assert!(lossy.iter().any(|record| record["packets_dropped"].as_u64() > Some(0)), "{lossy:#?}");
+    for (host, more, expected) in [
+        (4, ["--transport", "basic+sim"], "--schedule: the fault schedule names host 4"),
+        (3, ["--transport", "basic+udp"], "nothing can go wrong on purpose over basic+udp"),
+    ] {
+        write(&towards(host, 0.2));
+        for dry in [&[][..], &["--dry-run"]] {
+            let said = common::sentence(&[&shuffle[..7], &["--schedule", &file], &more, dry].concat(), 2);
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+    write("[[event]]\nat_us = 0\naction = 'explode'\n");
+    let output = farcall(&words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("`event[0].action`: unknown variant"), "{said}");
+    std::fs::remove_file(&path).expect("it was just written");
 }
 
 #[test]

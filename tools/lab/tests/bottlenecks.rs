@@ -63,7 +63,7 @@ fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> Outcome {
             instruments: Instruments { trace: true, handler: Duration::from_nanos(bottleneck.handler_ns) },
         },
     };
-    let fabric = SimulatedFabric { profile, seed: 1 };
+    let fabric = SimulatedFabric::new(profile, 1);
     test.simulate_with(&fabric, transport, Size(1024), bottleneck.prepare).expect("a simulation")
 }
 

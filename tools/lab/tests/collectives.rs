@@ -94,6 +94,7 @@ fn launches_share_the_operations_and_have_seeds_of_their_own() {
         settings: Settings::default(),
         assignments: Vec::new(),
         counts: true,
+        schedule: None,
     };
     let of_plans = launches::run(&plans, 2, &Place::Simulated(Box::new(profile())), &means, &|_| ())
         .expect("simulated launches");

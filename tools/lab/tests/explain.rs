@@ -20,7 +20,7 @@ const IN_FLIGHT: [usize; 4] = [1, 8, 64, 256];
 /// Echoes of 1 KB with more and more of them in flight, as if each number had been a run.
 fn sweep(name: &str, settings: &[&str], fabric: &[&str]) -> Vec<RecordedRun> {
     let profile = Profile::load_with("connectx7-ndr", fabric).expect("a profile");
-    let fabric_of_run = SimulatedFabric { profile, seed: 1 };
+    let fabric_of_run = SimulatedFabric::new(profile, 1);
     let parameters: Vec<String> = settings.iter().chain(fabric).map(|&text| text.to_owned()).collect();
     let assignments: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
     let run = |in_flight: usize| {

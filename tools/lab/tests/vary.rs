@@ -42,7 +42,7 @@ fn measure(assignments: &[String], seed: u64) -> Result<f64, SimulationError> {
             instruments: Instruments::default(),
         },
     };
-    let echo = test.simulate(&SimulatedFabric { profile, seed }, TransportKind::BASIC_SIM, SIZE)?;
+    let echo = test.simulate(&SimulatedFabric::new(profile, seed), TransportKind::BASIC_SIM, SIZE)?;
     Ok(echo.latency.p50_nanos.expect("there are enough calls") as f64)
 }
 

@@ -12,7 +12,7 @@ use farcall_lab::run::workload::{OUTSTANDING_MAX, Reply, Roles, SizeMix, Workloa
 const RTT_BYTES: u32 = 16 << 10;
 
 fn ideal() -> SimulatedFabric {
-    SimulatedFabric { profile: Profile::load("ideal").expect("an embedded profile"), seed: 1 }
+    SimulatedFabric::new(Profile::load("ideal").expect("an embedded profile"), 1)
 }
 
 fn test(mix: SizeMix, load: f64, nodes: usize, messages: u64) -> WorkloadTest {

@@ -39,6 +39,13 @@ pub struct Scheduled {
 pub enum Action {
     /// Other faults strike packets from now on.
     Packets(PacketFaults),
+    /// Other faults strike packets to these hosts from now on, in the place of those that strike all.
+    Towards {
+        /// The hosts.
+        hosts: Vec<u32>,
+        /// What strikes packets to them.
+        packets: PacketFaults,
+    },
     /// What these hosts send does not reach those any more, nor the other way round unless it is `one_way`.
     Partition {
         /// These hosts.
@@ -119,7 +126,7 @@ impl Schedule {
     }
 
     /// Whether all hosts are among the first `hosts`.
-    pub(crate) fn check(&self, hosts: usize) -> Result<(), ScheduleError> {
+    pub fn check(&self, hosts: usize) -> Result<(), ScheduleError> {
         self.events.iter().try_for_each(|event| event.action.check(hosts))
     }
 }
@@ -141,7 +148,7 @@ impl Action {
             Self::Pause(hosts) | Self::Resume(hosts) | Self::Crash(hosts) | Self::Restart(hosts) => {
                 [hosts, &[]]
             }
-            Self::Slow { hosts, .. } => [hosts, &[]],
+            Self::Slow { hosts, .. } | Self::Towards { hosts, .. } => [hosts, &[]],
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::packets::{Cargo, Packet};
 use super::{Step, World};
-use crate::faults::{Action, Fate, Schedule, ScheduleError, Scheduled};
+use crate::faults::{Action, Fate, PacketFaults, Schedule, ScheduleError, Scheduled};
 use crate::queue::Event;
 use crate::time::Picos;
 
@@ -40,6 +40,9 @@ impl World {
         self.hash.note(self.now, ACTION, 0, 0);
         match action {
             Action::Packets(faults) => self.faults = *faults,
+            Action::Towards { hosts, packets } => {
+                hosts.iter().for_each(|host| self.hosts[*host as usize].struck_by = Some(*packets));
+            }
             Action::Partition { from, to, one_way } => self.partition(from, to, *one_way),
             Action::Heal => {
                 self.cuts.heal();
@@ -114,7 +117,8 @@ impl World {
     /// A packet is where faults strike. Says whether it goes on now.
     pub(super) fn suffers(&mut self, number: u32) -> bool {
         let packet = self.packets.get(number);
-        let cut = self.cuts.separate(packet.source, packet.destination);
+        let destination = packet.destination;
+        let cut = self.cuts.separate(packet.source, destination);
         if let Cargo::Lane(cargo) = packet.cargo {
             if cut {
                 self.park(number, cargo);
@@ -126,12 +130,13 @@ impl World {
             self.drop_packet(number);
             return false;
         }
-        !self.faults.any() || self.draw(number)
+        let faults = self.hosts[destination as usize].struck_by.unwrap_or(self.faults);
+        !faults.any() || self.draw(number, faults)
     }
 
     /// Draws the faults of a packet. Says whether it goes on now.
-    fn draw(&mut self, number: u32) -> bool {
-        let mut fate = self.faults.draw(&mut self.random);
+    fn draw(&mut self, number: u32, faults: PacketFaults) -> bool {
+        let mut fate = faults.draw(&mut self.random);
         if fate.drop {
             self.totals.drops_fault += 1;
             self.drop_packet(number);

@@ -12,6 +12,7 @@ use farcall_driver::clock::Clock;
 use super::crowd::Crowd;
 use super::work::{Spent, Work};
 use crate::bell::Bell;
+use crate::faults::PacketFaults;
 use crate::time::Picos;
 
 /// A host.
@@ -29,6 +30,8 @@ pub struct HostState {
     pub driven: bool,
     /// How many times longer everything takes its processor.
     pub slowness: u64,
+    /// What strikes packets to it, where that is not what strikes all.
+    pub struck_by: Option<PacketFaults>,
     /// Its own time.
     local: Picos,
     clock: Arc<AtomicU64>,
@@ -97,6 +100,7 @@ impl HostState {
             paused: false,
             driven: false,
             slowness: 1,
+            struck_by: None,
             local: Picos::ZERO,
             clock: Arc::default(),
             inbox: VecDeque::new(),

@@ -1,10 +1,13 @@
 //! The grammar of `--trace` and `--vary`, the same for every command that makes calls or sends messages.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use farcall::TransportKind;
 use farcall::simulated::Profile;
 use farcall_lab::explain::vary::{BLOCKS_MAX, Design, FACTORS_MAX, Guard};
+use farcall_lab::run::schedule::{FaultSchedule, FaultScheduleError};
 
 use super::whole_number;
 use crate::ahead::Planned;
@@ -62,6 +65,38 @@ pub struct Rehearsal {
     /// Measures nothing: lists what would be measured, how long that takes and what would fail
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// What goes wrong on a simulated fabric.
+#[derive(Clone, Debug, Args)]
+pub struct Faults {
+    /// What goes wrong when on a simulated fabric: a file of events, such as loss towards one node, a
+    /// partition, a node that stands still; docs/simulation.md describes it
+    #[arg(long, value_name = "FILE", value_parser = fault_schedule)]
+    pub schedule: Option<Arc<FaultSchedule>>,
+}
+
+impl Faults {
+    /// Refuses a schedule for real transports, and one that names hosts that there are not.
+    pub fn check(
+        &self,
+        transports: &[TransportKind],
+        hosts: impl Iterator<Item = usize>,
+    ) -> Result<(), Failure> {
+        let Some(faults) = &self.schedule else { return Ok(()) };
+        let wrong = |why: String| Failure::Usage(format!("--schedule: {why}"));
+        if let Some(real) = transports.iter().find(|transport| !transport.is_simulated()) {
+            return Err(wrong(format!(
+                "nothing can go wrong on purpose over {real}; choose simulated transports"
+            )));
+        }
+        let checked = hosts.map(|hosts| faults.check(hosts).map_err(|error| wrong(error.to_string())).err());
+        Failure::all(checked.flatten().collect())
+    }
+}
+
+fn fault_schedule(path: &str) -> Result<Arc<FaultSchedule>, FaultScheduleError> {
+    path.parse().map(Arc::new)
 }
 
 /// How large a simulated fabric may become.

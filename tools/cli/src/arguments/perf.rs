@@ -12,7 +12,7 @@ use farcall_lab::run::workload::{Recorded, RecordedError, Reply, SizeMix};
 use farcall_lab::run::world::Role;
 use farcall_lab::units::Size;
 
-use super::measuring::{Rehearsal, Scaling, Tracing, Varying};
+use super::measuring::{Faults, Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, count_or_none, one_of, parse_seconds, whole_number};
 use crate::commands::perf::{WORKLOADS, Workload};
@@ -100,6 +100,8 @@ pub struct Perf {
     pub fabric: Option<String>,
     #[command(flatten)]
     pub scaling: Scaling,
+    #[command(flatten)]
+    pub faults: Faults,
     #[command(flatten)]
     pub over: OverRanks,
     #[command(flatten)]

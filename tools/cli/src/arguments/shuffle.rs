@@ -6,7 +6,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
-use super::measuring::{Rehearsal, Scaling, Tracing, Varying};
+use super::measuring::{Faults, Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, whole_number};
 use crate::commands::shuffle::PlacementArgument;
@@ -62,6 +62,8 @@ pub struct Shuffle {
     pub placement: Option<PlacementArgument>,
     #[command(flatten)]
     pub scaling: Scaling,
+    #[command(flatten)]
+    pub faults: Faults,
     #[command(flatten)]
     pub over: OverRanks,
     #[command(flatten)]

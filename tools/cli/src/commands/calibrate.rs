@@ -216,7 +216,7 @@ fn rate(values: &[f64], cell: Cell, transport: TransportKind) -> Result<f64, Fai
             instruments: Instruments::default(),
         },
     };
-    let fabric = SimulatedFabric { profile: profile(values)?, seed: 1 };
+    let fabric = SimulatedFabric::new(profile(values)?, 1);
     let outcome = test.simulate(&fabric, transport, cell.size).map_err(simulation_failure)?;
     Ok(outcome.calls_per_second)
 }

@@ -20,6 +20,7 @@ pub mod msgrate;
 pub mod program;
 pub mod published;
 pub mod regime;
+pub mod schedule;
 pub mod simulation;
 pub mod store;
 pub mod uses;

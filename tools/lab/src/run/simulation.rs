@@ -6,15 +6,17 @@
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Totals};
+use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, ScheduleError, Totals};
 use farcall_base::seed_of_stream;
 use serde_json::{Value, json};
 
 use crate::run::exchange::OwnCounters;
 use crate::run::losses::Losses;
+use crate::run::schedule::FaultSchedule;
 use crate::run::uses::{Ledger, Uses};
 
 /// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is
@@ -32,6 +34,8 @@ pub struct SimulatedFabric {
     pub profile: Profile,
     /// Decides every random choice.
     pub seed: u64,
+    /// What goes wrong when, if anything does.
+    pub schedule: Option<Arc<FaultSchedule>>,
 }
 
 /// Why a simulated measurement has no result.
@@ -40,6 +44,9 @@ pub enum SimulationError {
     /// The fabric cannot have so many hosts: use fewer, or another fabric.
     #[error(transparent)]
     Fabric(#[from] ProfileError),
+    /// The schedule names a host that there is not: correct it.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A host could not do its part.
     #[error("simulated rank {rank} failed: {why}")]
     Failed {
@@ -66,6 +73,8 @@ pub struct SimulatedRun {
     pub profile: String,
     /// The seed.
     pub seed: u64,
+    /// What went wrong when, if anything did.
+    pub schedule: Option<Arc<FaultSchedule>>,
     /// A fingerprint of all that happened.
     pub trace_hash: u64,
     /// Sums over the fabric.
@@ -87,8 +96,9 @@ impl SimulatedRun {
     }
 
     /// The fields of records that say which simulation their figures come from.
-    pub fn fields(&self) -> [(&'static str, Value); 9] {
+    pub fn fields(&self) -> [(&'static str, Value); 10] {
         [
+            ("schedule", json!(self.schedule.as_ref().map(|faults| &faults.written))),
             ("fabric", self.profile.as_str().into()),
             ("seed", self.seed.into()),
             ("trace_hash", json!(format!("{:016x}", self.trace_hash))),
@@ -108,6 +118,11 @@ impl SimulatedRun {
 }
 
 impl SimulatedFabric {
+    /// A fabric on which nothing goes wrong by itself.
+    pub fn new(profile: Profile, seed: u64) -> Self {
+        Self { profile, seed, schedule: None }
+    }
+
     /// The rate of a host's link.
     pub fn link_bits_per_second(&self) -> f64 {
         self.profile.link.rate.bits_per_second() as f64
@@ -126,6 +141,9 @@ impl SimulatedFabric {
         settings.fault.seed = seed_of_stream(self.seed, settings.fault.seed);
         let carries_little = [settings.basic.checksum, settings.homa.checksum] == [Some(false); 2];
         let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings)?;
+        if let Some(faults) = &self.schedule {
+            cluster.fabric().set_schedule(faults.schedule.clone())?;
+        }
         if carries_little {
             cluster.fabric().carry_at_most(CARRIED_BYTES);
         }
@@ -151,6 +169,7 @@ impl SimulatedFabric {
         Ok(SimulatedRun {
             profile: self.profile.name.clone(),
             seed: self.seed,
+            schedule: self.schedule.clone(),
             trace_hash: cluster.fabric().trace_hash(),
             totals: cluster.fabric().totals(),
             injected: Losses::of(&counters).injected,

@@ -1,7 +1,7 @@
 //! Causes put in on this machine on purpose, over real transports, and whether `explain` names them first.
 //!
-//! A machine is never as quiet as a simulation: whoever else uses its cores is a cause, too, and may rightly be
-//! the first one. So an answer is one of three: right, another one, or none.
+//! A machine is never as quiet as a simulation: whoever else uses its cores is a cause, too, and may rightly
+//! be the first one. So an answer is one of three: right, another one, or none.
 
 use farcall_lab::explain::analysis::finding::{Finding, Section};
 use farcall_lab::explain::recorded::explain;

@@ -100,6 +100,7 @@ fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahe
     ahead.check(checks::presence(&perf.transport));
     ahead.check(checks::launcher_of_mpi(&perf.transport));
     ahead.check(checks::destinations(&perf.recording, &perf.output));
+    ahead.check(perf.faults.check(transports, hosts(perf, tests)));
     tests.iter().for_each(|test| ahead.check(test.check(perf, transports)));
     if transports.iter().any(|transport| !transport.is_simulated()) {
         ahead.check(check_ranks(perf));
@@ -110,6 +111,17 @@ fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahe
     if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
         ahead.check(Err(Failure::Usage("--handler is for echo only".to_owned())));
     }
+}
+
+/// How many hosts each test has on a simulated fabric.
+fn hosts<'a>(perf: &'a Perf, tests: &'a [&dyn Workload]) -> impl Iterator<Item = usize> + 'a {
+    tests.iter().map(|test| {
+        if test.name() == open_loop::EchoWorkload.name() {
+            open_loop::hosts(perf)
+        } else {
+            simulated::hosts(perf)
+        }
+    })
 }
 
 /// What every test measures over every transport.

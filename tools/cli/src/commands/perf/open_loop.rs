@@ -142,6 +142,11 @@ fn workloads(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<Vec<Worklo
     Ok(loads.iter().map(workload).collect())
 }
 
+/// How many hosts there are on a simulated fabric.
+pub fn hosts(perf: &Perf) -> usize {
+    roles(perf, true).ranks()
+}
+
 /// Which ranks send and which receive.
 fn roles(perf: &Perf, is_simulated: bool) -> Roles {
     let default = match (is_simulated, perf.clients, perf.servers) {

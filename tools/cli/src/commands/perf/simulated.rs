@@ -39,21 +39,21 @@ pub fn fabric(
     let profile = Profile::load_with(perf.fabric.as_deref().unwrap_or(FABRIC), fields);
     let profile = profile.map_err(|error| Failure::Usage(format!("--fabric: {error}")))?;
     let profile = perf.scaling.fitted(&profile, hosts(perf), what_asks(perf))?;
-    Ok(Some(SimulatedFabric { profile, seed: perf.tuning.seed }))
+    Ok(Some(SimulatedFabric { profile, seed: perf.tuning.seed, schedule: perf.faults.schedule.clone() }))
 }
 
 /// The options that say how many hosts there are where roles are apart.
 pub const CLIENTS_AND_SERVERS: &str = "--clients and --servers";
 
-/// Memory that the simulation of so many hosts takes, each with sessions to so many peers; one is simulated at
-/// a time.
+/// Memory that the simulation of so many hosts takes, each with sessions to so many peers; one is simulated
+/// at a time.
 pub fn memory_of(asked_by: &'static str, transport: TransportKind, hosts: usize, peers: usize) -> Memory {
     let bytes = simulation_bytes(transport, hosts as u64, peers as u64);
     Memory { bytes, asked_by, alone: None }
 }
 
 /// How many hosts the command line asks for.
-fn hosts(perf: &Perf) -> usize {
+pub fn hosts(perf: &Perf) -> usize {
     let apart = || perf.clients.unwrap_or(1) + perf.servers.unwrap_or(1);
     perf.nodes.unwrap_or_else(apart) as usize
 }

@@ -62,6 +62,8 @@ fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
     ahead.check(shuffle.over.check_roles("shuffle", &[]));
     ahead.check(checks::presence(&shuffle.transport));
     ahead.check(checks::destinations(&shuffle.recording, &shuffle.output));
+    let hosts = shuffle.nodes.iter().map(|&nodes| nodes as usize);
+    ahead.check(shuffle.faults.check(&shuffle.transport, hosts));
     let cells = shuffle.nodes.len() * shuffle.sizes.len();
     let measurements = cells * shuffle.transport.len() * shuffle.push.len();
     let how = "give one of --nodes, --sizes, --push and --transport";
@@ -157,7 +159,9 @@ fn measure(
         let table = Table { shuffle, transport, place: &place, series };
         // Records say what was counted.
         let counts = shuffle.recording.record.is_some() || shuffle.output.json.is_some();
-        let means = Means { transport, settings: settings.clone(), assignments: assignments.clone(), counts };
+        let (settings, assignments) = (settings.clone(), assignments.clone());
+        let schedule = shuffle.faults.schedule.clone();
+        let means = Means { transport, settings, assignments, schedule, counts };
         progress.suspend(|| table.header(&mut report))?;
         for &(ranks, size) in cells {
             let plans: Vec<CollectivePlan> =

@@ -289,6 +289,8 @@ impl Table<'_> {
         if matches!(self.place, Place::Simulated(_)) {
             more.push(("packets_dropped", line.losses().dropped.into()));
             more.push(("trace_hashes", json!(line.traces())));
+            let faults = &self.shuffle.faults.schedule;
+            more.push(("schedule", json!(faults.as_ref().map(|faults| &faults.written))));
             let first = launches.iter().find_map(|launch| launch.simulated.as_ref());
             if let Some(run) = first.filter(|_| statistic == Statistic::P50 && name == "p50") {
                 more.push(("uses", json!(run.uses)));

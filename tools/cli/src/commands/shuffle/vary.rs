@@ -84,7 +84,8 @@ impl VariedTest for VariedShuffle<'_> {
         shuffle.transport = vec![self.transport];
         let profile = profile(&shuffle)?;
         let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
-        let means = Means { transport: self.transport, settings, assignments, counts: false };
+        let schedule = shuffle.faults.schedule.clone();
+        let means = Means { transport: self.transport, settings, assignments, schedule, counts: false };
         Ok((place(&shuffle, self.transport, profile.as_ref()), means))
     }
 

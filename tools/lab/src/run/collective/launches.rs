@@ -22,7 +22,8 @@ use crate::explain::trace::HostTrace;
 use crate::run::Heard;
 use crate::run::beside;
 use crate::run::losses::Losses;
-use crate::run::simulation::SimulatedRun;
+use crate::run::schedule::FaultSchedule;
+use crate::run::simulation::{SimulatedFabric, SimulatedRun};
 use crate::run::world::World;
 
 /// Where ranks live.
@@ -45,6 +46,8 @@ pub struct Means {
     pub settings: Settings,
     /// The assignments that led to those, for other processes.
     pub assignments: Vec<String>,
+    /// What goes wrong when in each simulated launch, if anything does.
+    pub schedule: Option<Arc<FaultSchedule>>,
     /// Whether the counters of first launches are to be known: on a simulated fabric these are alone then.
     pub counts: bool,
 }
@@ -154,9 +157,13 @@ fn launch(
     let Means { transport, settings, assignments, .. } = means;
     Ok(match place {
         Place::Simulated(profile) => {
-            let run = simulated::run_heard(plan, (**profile).clone(), *transport, settings, heard)?;
+            let fabric = SimulatedFabric::new((**profile).clone(), plan.seed);
+            let fabric = SimulatedFabric { schedule: means.schedule.clone(), ..fabric };
+            let run = simulated::run_heard(plan, fabric, *transport, settings, heard)?;
             let simulated::SimulatedOperations { times, repeated, run, traces } = run;
-            Launch { times, repeated, losses: Losses::of(&run.counters), simulated: Some(run), traces }
+            // Counters of the fabric are brought up to date now and then, and its totals are exact.
+            let losses = Losses { dropped: run.totals.drops(), ..Losses::of(&run.counters) };
+            Launch { times, repeated, losses, simulated: Some(run), traces }
         }
         Place::Threads => {
             let run = threads::run(plan, *transport, settings)?;

@@ -50,18 +50,17 @@ pub fn run(
     transport: TransportKind,
     settings: &Settings,
 ) -> Result<SimulatedOperations, SimulatedError> {
-    run_heard(plan, profile, transport, settings, &|_| ())
+    run_heard(plan, SimulatedFabric::new(profile, plan.seed), transport, settings, &|_| ())
 }
 
 /// As [`run`]; `heard` is told which part of the operations is done.
 pub(super) fn run_heard(
     plan: &CollectivePlan,
-    profile: Profile,
+    fabric: SimulatedFabric,
     transport: TransportKind,
     settings: &Settings,
     heard: &Heard<'_>,
 ) -> Result<SimulatedOperations, SimulatedError> {
-    let fabric = SimulatedFabric { profile, seed: plan.seed };
     let mut cluster = fabric.cluster(plan.ranks as usize, settings)?;
     let members = Rc::new(RefCell::new(Vec::new()));
     let root = start(&mut cluster, plan, transport, &members)?;

@@ -88,6 +88,8 @@ struct Found {
 impl Scene {
     /// The best time of each class.
     fn probe(&self, fabric: &SimulatedFabric, settings: &Settings) -> Result<Vec<u64>, SimulationError> {
+        // What a message takes alone is what it takes when nothing goes wrong.
+        let fabric = &SimulatedFabric::new(fabric.profile.clone(), fabric.seed);
         let mut cluster = fabric.cluster(self.plan.roles.ranks(), settings)?;
         let prober = self.plan.roles.first_sender();
         self.start(&mut cluster, move |rank| (rank == prober).then_some(Part::Probe));
