@@ -229,8 +229,8 @@ fn run_without_system_calls() {
 static DONE: AtomicBool = AtomicBool::new(false);
 
 /// From now on the first system call of this thread ends the process, but for advice about memory: a ring
-/// grows under load, and gives pages back when a second had few messages, as it may on a busy machine. Neither
-/// is on the path of a message.
+/// grows under load, and gives pages back when a second had few messages, as it may on a busy machine.
+/// Neither is on the path of a message.
 fn forbid_system_calls() {
     let target = TargetArch::try_from(std::env::consts::ARCH).expect("a known processor");
     let allowed = BTreeMap::from([(libc::SYS_madvise, Vec::new())]);

@@ -79,7 +79,7 @@ impl Cluster {
         Self { server, clients, _node: node }
     }
 
-    /// As many calls of so many bytes over each session, at most `window` at a time.
+    /// This many calls of this many bytes over each session, at most `window` at a time.
     fn call(&self, calls: usize, bytes: usize, window: usize) {
         let payload = vec![7; bytes];
         for (client, peer) in &self.clients {

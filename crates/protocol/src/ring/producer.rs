@@ -43,7 +43,7 @@ pub struct Producer {
 /// What a ring at rest still needs of its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// So many bytes at its start are used next.
+    /// Bytes at its start that are used next.
     pub used_bytes: usize,
     /// These offsets may be read: what has not been given back, and the runway behind the tail. Where the end
     /// is not behind the start, they go on at the start of the ring.

@@ -149,7 +149,10 @@ proptest! {
     #[test]
     fn a_drained_ring_of_several_laps_takes_the_largest_record_even_while_credits_are_withheld(
         capacity_log2 in 14u32..21,
-        steps in proptest::collection::vec((prop_oneof![Just(64u64), Just(65536), 1u64..65536], 0u8..4), 1..500),
+        steps in proptest::collection::vec(
+            (prop_oneof![Just(64u64), Just(65536), 1u64..65536], 0u8..4),
+            1..500,
+        ),
     ) {
         let mut model = Model::new(1 << capacity_log2);
         for (bytes, looks) in steps {

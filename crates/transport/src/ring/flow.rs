@@ -252,7 +252,6 @@ impl Ahead {
 impl<D: LaneDriver> Shared<D> {
     /// Prepares a part of what is expected; called when there is nothing else to do. A record is forgotten
     /// when its place is not free: it is long, and a sender of so much has no time to prepare.
-    #[cold]
     pub fn prepare_ahead(&mut self, sessions: &mut [Session<D>]) {
         let Ahead { due_at, look_at, slot, record_bytes } = &mut self.ahead;
         *due_at = *look_at;

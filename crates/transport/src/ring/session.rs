@@ -67,7 +67,7 @@ pub struct SendHalf<S> {
     /// There while the session is up.
     pub sender: Option<S>,
     pub producer: Producer,
-    /// So much of the ring was made ready, in bytes.
+    /// How much of the ring was made ready, in bytes.
     pub ready_bytes: usize,
     pub record: OpenRecord,
     /// A place in the ring for one message that leaves at once: see [`Session::prepare_place`]. None while a
