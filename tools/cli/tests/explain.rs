@@ -119,6 +119,15 @@ fn explained(name: &str, arguments: &[&str]) -> String {
 const TRIES: usize = 8;
 
 #[test]
+fn the_ways_of_a_recorded_run_are_said_with_the_reasons_against_others() {
+    let said =
+        explained("ways", &["perf", "echo", "--transport", "auto", "--sizes", "100", "--count", "500"]);
+    let ways = said.lines().find(|line| line.contains("clients: auto#")).unwrap_or(&said);
+    assert!(ways.contains(" over ring+shm; "), "{ways}");
+    assert!(ways.contains("not tcp: ring+shm is preferred"), "{ways}");
+}
+
+#[test]
 fn a_receiver_works_on_each_message_and_what_limits_the_stream_is_said() {
     let messages = ["msgrate", "--transport", "ring+shm", "--mode", "callbacks-avail", "--sizes", "8"];
     let slow = ["--in-flight", "16", "--count", "2000", "--handler", "100us", "--trace"];

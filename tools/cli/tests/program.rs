@@ -175,6 +175,35 @@ fn the_way_to_a_peer_is_shown_with_the_reason_for_every_other() {
 }
 
 #[test]
+fn stat_and_explain_say_which_ways_the_sessions_of_a_process_take_and_why_not_others() {
+    let node = farcall::Node::serving_names("127.0.0.1:0").expect("a port of loopback");
+    let server = node.endpoint("auto").expect("an endpoint");
+    server.serve(farcall::Service(1), |request, reply| reply.send(request.payload()));
+    let _listener = server.listen("orders").expect("a name");
+    let client = node.endpoint("basic+udp,ring+shm").expect("an endpoint");
+    let connection = client.connect("orders").expect("a name");
+    let mut answered = false;
+    let call = connection.call(farcall::Service(1), b"hello").begin();
+    let mut call = std::pin::pin!(call);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    while !answered {
+        server.poll_once();
+        client.poll_once();
+        answered = std::future::Future::poll(call.as_mut(), &mut context).is_ready();
+    }
+    let pid = std::process::id().to_string();
+    for arguments in [&["stat", &pid][..], &["explain", "--seconds", "1", "--pid", &pid]] {
+        let said = String::from_utf8(farcall(arguments).stdout).expect("text");
+        let of = |endpoint: &str| said.lines().find(|line| line.contains(endpoint)).unwrap_or(&said);
+        let (list, auto) = (of("ring+shm#1: "), of("auto#0: "));
+        assert!(list.contains("1 session over basic+udp; "), "{list}");
+        assert!(list.contains("not ring+shm: basic+udp is preferred (1)"), "{list}");
+        assert!(auto.contains("1 session over basic+udp; "), "{auto}");
+        assert!(auto.contains("not tcp: the peer, which connected, took another one (1)"), "{auto}");
+    }
+}
+
+#[test]
 fn info_lists_transports_and_parameters() {
     let transports = records(&["info", "--json", "-"]);
     assert!(transports.iter().any(|transport| transport["name"] == "ring+shm"));

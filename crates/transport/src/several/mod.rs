@@ -17,6 +17,7 @@ mod sink;
 mod tests;
 mod view;
 mod way;
+mod why;
 
 use std::os::fd::RawFd;
 
@@ -30,12 +31,16 @@ use sink::{WaySink, post_again};
 use view::{NONE, View};
 use way::Way;
 pub use way::{Reach, WayConfig};
+use why::WhyNot;
 
 use crate::trace::CallTracer;
 use crate::{
     CallId, Deliver, DownReason, Holdings, MessageId, NotTaken, Origin, Outbox, Owned, Posted, RequestId,
     Service, SessionId, Sink, Status, Submission, Submitted, Taken, Transport, TransportLimits,
 };
+
+/// Why ways are not taken by a session that the peer asked for.
+const PEERS_CHOICE: &str = "the peer, which connected, took another one";
 
 /// The most ways.
 pub const WAYS_MAX: usize = 1 << SessionNumbers::PART_BITS_MAX;
@@ -94,7 +99,11 @@ impl Several {
         };
         let counters = SeveralCounters::new(file, label);
         let least = (limits.message_bytes_max, limits.calls_max);
-        let shared = Shared::new(config.part_bits, least, counters);
+        let absent = config
+            .absent
+            .iter()
+            .map(|NotTaken { way, why }| (*way, WhyNot::absent(file, &format!("{label} {way}"), why)));
+        let shared = Shared::new(config.part_bits, least, counters, absent.collect());
         let ways = ways.into_iter().map(|way| Way::new(way, file, label)).collect();
         Ok(Self { ways, shared, config, address, limits })
     }
@@ -322,16 +331,12 @@ impl Transport for Several {
         let Some(asked) = self.shared.asked.get(&session) else {
             let way = self.ways.get(self.shared.way_of(session))?;
             let others = self.ways.iter().filter(|other| other.name != way.name);
-            let why = || "the peer, which connected, took another one".to_owned();
+            let why = || PEERS_CHOICE.to_owned();
             let not_taken = others.map(|other| NotTaken { way: other.name, why: why() }).collect();
             return Some(Taken { way: way.name, not_taken });
         };
         let (place, _) = asked.leg?;
-        let way = self.ways[place].name;
-        let mut not_taken = asked.not_taken.clone();
-        let untried = asked.untried.iter().map(|(place, _)| self.ways[*place].name);
-        not_taken.extend(untried.map(|other| NotTaken { way: other, why: format!("{way} is preferred") }));
-        Some(Taken { way, not_taken })
+        Some(Taken { way: self.ways[place].name, not_taken: asked.not_taken(&self.ways) })
     }
 
     fn close(&mut self, session: SessionId, now: Instant) {

@@ -11,6 +11,8 @@ use farcall_base::{Address, Identity, Instant, SessionNumbers};
 use farcall_driver::ProcessMark;
 
 use super::receives::Receives;
+use super::way::Way;
+use super::why::WhyNot;
 use crate::waiting::WaitingPayload;
 use crate::{CallId, DownReason, MessageId, NotTaken, Refused, SessionId, Submission, Submitted};
 
@@ -79,6 +81,8 @@ pub struct Shared {
     /// Those numbers, and the ones that they stand for.
     aliases: BTreeMap<SessionId, SessionId>,
     pub receives: Receives,
+    /// Ways that this process does not have.
+    pub absent: Vec<(&'static str, WhyNot)>,
     /// The time of the last poll.
     pub now: Instant,
     /// Sessions that have to try their next way, or end.
@@ -118,6 +122,17 @@ impl Asked {
         self.former.extend(self.leg.take());
         self.is_up = false;
         self.untried = self.addresses.iter().filter(|(way, _)| *way != broken).cloned().collect();
+    }
+
+    /// The ways that it does not take, of these and of those that are not there, and why.
+    pub fn not_taken(&self, ways: &[Way]) -> Vec<NotTaken> {
+        let mut not_taken = self.not_taken.clone();
+        if let Some((place, _)) = self.leg {
+            let why = format!("{} is preferred", ways[place].name);
+            let untried = self.untried.iter().map(|(place, _)| ways[*place].name);
+            not_taken.extend(untried.map(|way| NotTaken { way, why: why.clone() }));
+        }
+        not_taken
     }
 
     /// Whether there is a way that could take the place of that one.
@@ -168,6 +183,7 @@ impl Shared {
         part_bits: u32,
         (message_bytes_max, calls_max): (usize, usize),
         counters: SeveralCounters,
+        absent: Vec<(&'static str, WhyNot)>,
     ) -> Self {
         Self {
             part_bits,
@@ -177,6 +193,7 @@ impl Shared {
             detours: BTreeMap::new(),
             aliases: BTreeMap::new(),
             receives: Receives::default(),
+            absent,
             now: Instant::ZERO,
             due: Vec::new(),
             closing: Vec::new(),

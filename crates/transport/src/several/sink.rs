@@ -6,6 +6,7 @@
 use farcall_base::{Identity, NO_RANK, Principal};
 use farcall_protocol::matching::Source;
 
+use super::PEERS_CHOICE;
 use super::sessions::{Asked, Shared};
 use super::view::{View, renumbered};
 use super::way::{Way, is_break};
@@ -97,6 +98,7 @@ impl Sink for WaySink<'_> {
     ) {
         let session = self.shared.outer(inner);
         if !self.shared.asked.contains_key(&session) {
+            self.note_choice_of_peer();
             let current: &mut dyn Outbox = &mut *outbox;
             self.upper.session_up(&mut view!(self, current), session, peer, principal);
         } else if !self.comes_up(outbox, (session, inner), peer, principal) {
@@ -172,6 +174,12 @@ impl WaySink<'_> {
         }
     }
 
+    /// A session is up that the peer asked for.
+    fn note_choice_of_peer(&mut self) {
+        let others = self.ways.iter_mut().enumerate().filter(|(place, _)| *place != self.at);
+        others.for_each(|(_, way)| way.why_not.note(PEERS_CHOICE));
+    }
+
     /// A session that was asked for is up, and what waited for it leaves; false if it is not to be.
     fn comes_up(
         &mut self,
@@ -193,6 +201,13 @@ impl WaySink<'_> {
         }
         asked.peer = Some(peer);
         asked.is_up = true;
+        for NotTaken { way, why } in asked.not_taken(self.ways) {
+            let here = self.ways.iter_mut().find(|here| here.name == way).map(|here| &mut here.why_not);
+            let absent = self.shared.absent.iter_mut().find(|(absent, _)| *absent == way);
+            if let Some(noted) = here.or(absent.map(|(_, noted)| noted)) {
+                noted.note(&why);
+            }
+        }
         if is_moved {
             self.shared.counters.moved.increment();
         }

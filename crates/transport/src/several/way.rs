@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use farcall_base::Instant;
 use farcall_driver::CounterFile;
 
+use super::why::WhyNot;
 use crate::{DownReason, Outbox, SessionId, Transport};
 
 farcall_driver::declare_counters! {
@@ -61,12 +62,15 @@ pub struct Way {
     /// The sessions that are up there, under its own numbers.
     up: BTreeSet<SessionId>,
     counters: WayCounters,
+    /// Why sessions do not take it.
+    pub why_not: WhyNot,
 }
 
 impl Way {
     /// A way of the transport that counts under `label`.
     pub fn new(config: WayConfig, counters: &CounterFile, label: &str) -> Self {
         let WayConfig { name, reach, polls_always, transport } = config;
+        let label = format!("{label} {name}");
         Self {
             name,
             reach,
@@ -75,7 +79,8 @@ impl Way {
             polls_left: 0,
             due: Instant::ZERO,
             up: BTreeSet::new(),
-            counters: WayCounters::new(counters, &format!("{label} {name}")),
+            counters: WayCounters::new(counters, &label),
+            why_not: WhyNot::new(counters, &label),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `farcall stat`: the counters of a running process, read without its help.
 
 use farcall_lab::record::{Figure, Origin, Statistic, Unit};
+use farcall_lab::run::ways::Ways;
 
 use super::processes::read;
 use crate::arguments::Stat;
@@ -20,8 +21,12 @@ pub fn run(stat: &Stat) -> Result<(), Failure> {
             report.line(format_args!("  {name:<24} {:>20} {unit:<10} {}", counter.value, counter.doc))?;
             let (value, unit) = (counter.value as f64, Unit::Counted(unit.clone()));
             let figure = Figure::new(name, value, unit, Statistic::Count);
-            report.record(&figure.record(origin, [("process", stat.process.into())]))?;
+            let meaning = ("meaning", counter.doc.clone().into());
+            report.record(&figure.record(origin, [("process", stat.process.into()), meaning]))?;
         }
+    }
+    for ways in Ways::of_process(&snapshot) {
+        report.line(format_args!("sessions of {ways}"))?;
     }
     if snapshot.unlisted_groups > 0 {
         report.line(format_args!(

@@ -24,5 +24,6 @@ pub mod schedule;
 pub mod simulation;
 pub mod store;
 pub mod uses;
+pub mod ways;
 pub mod workload;
 pub mod world;

@@ -80,6 +80,16 @@ impl CounterFile {
     /// # Panics
     /// When there are more than [`COUNTERS_PER_GROUP_MAX`] descriptions.
     pub fn open_group(&self, label: &str, descriptions: &[CounterDescription]) -> CounterGroup {
+        let texts: Vec<_> = descriptions.iter().map(|one| (one.name, one.unit, one.doc)).collect();
+        self.open_described(label, &texts)
+    }
+
+    /// As [`CounterFile::open_group`], of counters whose name, unit and meaning are found out while the
+    /// process runs. What is too long for the file is cut.
+    ///
+    /// # Panics
+    /// When there are more than [`COUNTERS_PER_GROUP_MAX`] descriptions.
+    pub fn open_described(&self, label: &str, descriptions: &[(&str, &str, &str)]) -> CounterGroup {
         assert!(descriptions.len() <= COUNTERS_PER_GROUP_MAX, "a group has too many counters");
         let home = self.inner.take_home();
         if let (Home::Slot(slot), Some(memory)) = (home, &self.inner.memory) {
@@ -159,7 +169,7 @@ fn write_header(memory: &Memory, layout: Layout) {
 }
 
 /// Fills a slot that is not live and makes it live.
-fn publish(memory: &Memory, layout: Layout, slot: usize, label: &str, descriptions: &[CounterDescription]) {
+fn publish(memory: &Memory, layout: Layout, slot: usize, label: &str, descriptions: &[(&str, &str, &str)]) {
     let group = layout.group(slot);
     let state = memory.word(group + GROUP_STATE);
     let before = state.load(Ordering::Relaxed);
@@ -168,12 +178,12 @@ fn publish(memory: &Memory, layout: Layout, slot: usize, label: &str, descriptio
     fence(Ordering::Release);
     write_text(memory, group + GROUP_LABEL, LABEL_BYTES_MAX, label);
     memory.word(group + GROUP_COUNTERS).store(descriptions.len() as u64, Ordering::Relaxed);
-    for (index, description) in descriptions.iter().enumerate() {
+    for (index, (name, unit, doc)) in descriptions.iter().enumerate() {
         memory.word(layout.values(slot) + index * 8).store(0, Ordering::Relaxed);
-        let name = layout.descriptions(slot) + index * DESCRIPTION_BYTES;
-        write_text(memory, name, NAME_BYTES_MAX, description.name);
-        write_text(memory, name + NAME_BYTES_MAX, UNIT_BYTES_MAX, description.unit);
-        write_text(memory, name + NAME_BYTES_MAX + UNIT_BYTES_MAX, DOC_BYTES_MAX, description.doc);
+        let place = layout.descriptions(slot) + index * DESCRIPTION_BYTES;
+        write_text(memory, place, NAME_BYTES_MAX, name);
+        write_text(memory, place + NAME_BYTES_MAX, UNIT_BYTES_MAX, unit);
+        write_text(memory, place + NAME_BYTES_MAX + UNIT_BYTES_MAX, DOC_BYTES_MAX, doc);
     }
     state.store((before + 2) | STATE_LIVE, Ordering::Release);
 }

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use farcall_lab::explain::analysis::finding::{Finding, Section};
+use farcall_lab::run::ways::Ways;
 
 use super::shard::Shard;
 use super::waits::{self, Party, Wait};
@@ -142,6 +143,7 @@ pub fn watch(pids: &[u32], lasting: Duration) -> Result<Vec<Finding>, Failure> {
     }
     let parties: Vec<_> = watched.iter().map(Watched::party).collect();
     let mut findings = waits::findings(&parties);
+    findings.extend(watched.iter().flat_map(Watched::ways));
     findings.extend(watched.iter().flat_map(Watched::causes));
     findings.extend(
         watched
@@ -182,6 +184,13 @@ impl Watched {
             waits: waits.collect(),
             handlers: running(&self.now),
         }
+    }
+
+    /// Which ways its sessions take, where there are several.
+    fn ways(&self) -> Vec<Finding> {
+        let about = self.now.pid.to_string();
+        let said = Ways::of_process(&self.now.snapshot).into_iter().map(|ways| ways.to_string());
+        said.map(|said| Finding::new(Section::Assumption, "ways", &about, said)).collect()
     }
 
     /// The causes of this process, those that take the most first.

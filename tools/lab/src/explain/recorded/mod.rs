@@ -15,6 +15,7 @@ mod quota;
 mod read;
 mod summary;
 mod varied;
+mod ways;
 mod write;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use messages::messages;
 pub use quota::throttled;
 pub use read::{ReadError, RecordedFigure, RecordedRun, parse};
 pub use varied::{VariedEffect, interventions, varied_effects};
+pub use ways::ways;
 pub use write::{RunFolder, WriteError};
 
 /// The version of run.json. It goes up when a field changes its name, its unit or its meaning.
@@ -84,6 +86,7 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     let mut findings = analyse(&document(runs));
     findings.extend(drift(runs));
     findings.extend(throttled(runs));
+    findings.extend(ways(runs));
     findings.extend(interventions(runs));
     findings.extend(causes::causes(runs));
     findings.extend(causes::stores(runs));

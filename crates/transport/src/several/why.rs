@@ -1,0 +1,99 @@
+//! Why sessions do not take a way, where others can read it: a counter for each reason, whose text is its
+//! meaning.
+
+use farcall_driver::{Counter, CounterFile, CounterGroup};
+
+/// The most reasons of one way that are kept; the one that was given longest ago goes first.
+const REASONS_MAX: usize = 8;
+
+/// What the labels of these counters end with, behind the way's.
+const NOT_TAKEN: &str = "not taken";
+
+/// The reasons for which a way was not taken.
+#[derive(Debug)]
+pub struct WhyNot {
+    file: CounterFile,
+    label: String,
+    /// Each with its sessions, those that were given last behind.
+    reasons: Vec<(String, u64)>,
+    /// What counts them, in that order. Another group whenever there is another reason.
+    group: Option<CounterGroup>,
+}
+
+impl WhyNot {
+    /// No reason was given yet, for the way that counts under `label`.
+    pub fn new(file: &CounterFile, label: &str) -> Self {
+        Self { file: *file, label: format!("{label} {NOT_TAKEN}"), reasons: Vec::new(), group: None }
+    }
+
+    /// As [`WhyNot::new`], of a way that is not there.
+    pub fn absent(file: &CounterFile, label: &str, why: &str) -> Self {
+        let mut absent = Self::new(file, label);
+        absent.reasons.push((why.to_owned(), 0));
+        absent.publish();
+        absent
+    }
+
+    /// A session is up, and does not take this way for that reason.
+    pub fn note(&mut self, why: &str) {
+        if let Some(place) = self.reasons.iter().position(|(known, _)| known == why) {
+            self.reasons[place].1 += 1;
+            if let Some(counter) = self.counters().nth(place) {
+                counter.increment();
+            }
+            return;
+        }
+        if self.reasons.len() == REASONS_MAX {
+            self.reasons.remove(0);
+        }
+        self.reasons.push((why.to_owned(), 1));
+        self.publish();
+    }
+
+    fn counters(&self) -> impl Iterator<Item = Counter> {
+        self.group.iter().flat_map(CounterGroup::counters)
+    }
+
+    fn publish(&mut self) {
+        self.group = None;
+        let names: Vec<String> = (1..=self.reasons.len()).map(|number| format!("reason_{number}")).collect();
+        let texts = names.iter().zip(&self.reasons).map(|(name, (why, _))| (&**name, "sessions", &**why));
+        self.group = Some(self.file.open_described(&self.label, &texts.collect::<Vec<_>>()));
+        for (counter, (_, sessions)) in self.counters().zip(&self.reasons) {
+            counter.set(*sessions);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_driver::CounterFile;
+
+    use super::*;
+
+    fn read(label: &str) -> Vec<(String, u64)> {
+        let snapshot = CounterFile::open_process(std::process::id()).expect("this process counts");
+        let group = snapshot.groups.into_iter().find(|group| group.label == label);
+        let counters = group.into_iter().flat_map(|group| group.counters);
+        counters.map(|counter| (counter.doc, counter.value)).collect()
+    }
+
+    #[test]
+    fn reasons_are_read_from_outside_with_their_sessions() {
+        let mut why = WhyNot::new(CounterFile::process(), "why#0 tcp");
+        assert_eq!(read("why#0 tcp not taken"), []);
+        for reason in ["first", "second", "first"] {
+            why.note(reason);
+        }
+        assert_eq!(read("why#0 tcp not taken"), [("first".to_owned(), 2), ("second".to_owned(), 1)]);
+        for number in 0..REASONS_MAX {
+            why.note(&format!("{number} {}", "long ".repeat(100)));
+        }
+        let last = read("why#0 tcp not taken");
+        assert!(last.len() == REASONS_MAX && last[0].0.starts_with("0 long"), "{last:?}");
+        let absent = WhyNot::absent(CounterFile::process(), "why#0 ring+verbs", "no device");
+        assert_eq!(read("why#0 ring+verbs not taken"), [("no device".to_owned(), 0)]);
+        drop(absent);
+        assert_eq!(read("why#0 ring+verbs not taken"), []);
+    }
+}
