@@ -9,6 +9,8 @@ use common::farcall;
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
 use farcall::{Node, Service};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 
 const ROLE: &str = "FARCALL_TEST_ROLE";
@@ -112,6 +114,61 @@ fn explained(name: &str, arguments: &[&str]) -> String {
     let said = String::from_utf8(farcall(&["explain", &run]).stdout).expect("text");
     std::fs::remove_dir_all(&folder).expect("the run was recorded");
     said
+}
+
+/// Waits for the core that it was put on to be taken away, and goes on.
+fn placed() -> ! {
+    let node = Node::open().expect("the registry is there");
+    let endpoint = node.endpoint("auto").expect("an endpoint");
+    endpoint.serve(ASK, |request, reply| reply.send(request.payload()));
+    let _listener = endpoint.listen("placed").expect("a name");
+    endpoint.run_while(|| true);
+    unreachable!("it serves until it is killed")
+}
+
+#[test]
+fn a_process_goes_on_whose_core_is_taken_away_and_explain_and_doctor_say_so() {
+    if std::env::var(ROLE).is_ok() {
+        placed();
+    }
+    let allowed = sched_getaffinity(None).expect("this thread runs somewhere");
+    let cores: Vec<_> = (0..1024).filter(|core| allowed.is_set(*core)).collect();
+    let [first, second, ..] = cores[..] else {
+        return println!("unsupported: one core only, and none that could be left");
+    };
+    let node = Node::serving_names("127.0.0.1:0").expect("a port of loopback");
+    let child = Command::new(std::env::current_exe().expect("this program has a path"))
+        .args(["--exact", "a_process_goes_on_whose_core_is_taken_away_and_explain_and_doctor_say_so"])
+        .env(ROLE, "placed")
+        .env("FARCALL_NAMES", node.registry_address().expect("it serves names").to_string())
+        .env("FARCALL_CORE", first.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this program runs");
+    let placed = Waiters(vec![child]);
+    let pid = placed.0[0].id().to_string();
+    let endpoint = node.endpoint("auto").expect("an endpoint");
+    let connection = endpoint.connect("placed").expect("a name");
+    let call = || connection.call(ASK, b"still there?").within(LONG).wait().expect("an answer");
+    assert_eq!(&*call(), b"still there?");
+    let said = |arguments: &[&str]| String::from_utf8(farcall(arguments).stdout).expect("text");
+    let explain = ["explain", "--seconds", "1", "--pid", &*pid];
+    assert!(!said(&explain).contains("was taken away"), "it is where it was put");
+
+    let mut rest = CpuSet::new();
+    rest.set(second);
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").flatten() {
+        let thread = task.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        sched_setaffinity(thread, &rest).expect("it is ours");
+    }
+    assert_eq!(&*call(), b"still there?");
+    let taken = format!("core {first}, which it was put on, was taken away: ");
+    for arguments in [&explain[..], &["doctor"]] {
+        let said = said(arguments);
+        let line = said.lines().find(|line| line.contains(&taken)).unwrap_or(&said);
+        assert!(line.contains(&taken) && line.contains(&format!("go on at {second}")), "{said}");
+        assert!(line.contains(&pid), "{line}");
+    }
 }
 
 /// Runs in which a cause has to come first once. Where others use the cores, what they take may come before

@@ -1,7 +1,9 @@
 //! Where a process is to run, and whom it must not outlive.
 
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
+use farcall_driver::CounterFile;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -50,7 +52,19 @@ impl Placement {
         let mut cores = CpuSet::new();
         cores.set(core as usize);
         sched_setaffinity(None, &cores)
-            .map_err(|error| PlacementError::Core { core, reason: error.to_string() })
+            .map_err(|error| PlacementError::Core { core, reason: error.to_string() })?;
+        // Kept for the life of the process: who looks at it from outside compares it with what it may use.
+        static COUNTERS: OnceLock<PlacementCounters> = OnceLock::new();
+        let counters = COUNTERS.get_or_init(|| PlacementCounters::new(CounterFile::process(), "placement"));
+        counters.core.set(u64::from(core));
+        Ok(())
+    }
+}
+
+farcall_driver::declare_counters! {
+    /// Where this process was placed, under the label `placement`.
+    pub struct PlacementCounters {
+        core: "number" => "The core that FARCALL_CORE has put it on; others may have taken that away since",
     }
 }
 

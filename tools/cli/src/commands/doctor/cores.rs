@@ -9,6 +9,7 @@ use farcall_lab::run::regime::{Regime, Standing};
 
 use super::finding::Finding;
 use super::kernel::{Kernel, chosen, numbers};
+use crate::commands::processes::{self, cores::Taken};
 
 /// Readings of a clock that are timed together.
 const READINGS: u32 = 20_000;
@@ -27,14 +28,27 @@ pub fn allowed(kernel: &Kernel) -> Vec<usize> {
 /// What is to be said of them.
 pub fn findings(kernel: &Kernel) -> Vec<Finding> {
     let allowed = allowed(kernel);
-    vec![
+    let mut findings = vec![
         number(kernel, &allowed),
         siblings(kernel, &allowed),
         distance(),
         governor(kernel),
         source(kernel),
         reading(),
-    ]
+    ];
+    findings.extend(taken());
+    findings
+}
+
+/// Processes that were put on a core, and may not use it any more.
+fn taken() -> Vec<Finding> {
+    let processes = processes::all().map(|found| found.processes).unwrap_or_default();
+    let taken =
+        processes.iter().filter_map(|process| Some((process.sample.pid, Taken::of(&process.sample)?)));
+    let finding = |(pid, taken): (u32, Taken)| {
+        Finding::warning(format!("process {pid}"), taken.to_string(), Taken::ADVICE)
+    };
+    taken.map(finding).collect()
 }
 
 fn number(kernel: &Kernel, allowed: &[usize]) -> Finding {

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::output::Report;
 use finding::{Finding, Severity};
 use kernel::Kernel;
+pub use kernel::numbers;
 use limits::Limits;
 
 /// Examines everything, and fails if something must be mended.

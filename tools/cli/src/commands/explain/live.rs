@@ -11,6 +11,7 @@ use farcall_lab::run::ways::Ways;
 use super::shard::Shard;
 use super::waits::{self, Party, Wait};
 use crate::commands::processes::change::{Change, IN_FLIGHT, seconds};
+use crate::commands::processes::cores::Taken;
 use crate::commands::processes::read;
 use crate::commands::processes::sample::Sample;
 use crate::failure::Failure;
@@ -144,6 +145,7 @@ pub fn watch(pids: &[u32], lasting: Duration) -> Result<Vec<Finding>, Failure> {
     let parties: Vec<_> = watched.iter().map(Watched::party).collect();
     let mut findings = waits::findings(&parties);
     findings.extend(watched.iter().flat_map(Watched::ways));
+    findings.extend(watched.iter().filter_map(Watched::core_taken));
     findings.extend(watched.iter().flat_map(Watched::causes));
     findings.extend(
         watched
@@ -184,6 +186,14 @@ impl Watched {
             waits: waits.collect(),
             handlers: running(&self.now),
         }
+    }
+
+    /// A core that it was put on and may not use any more.
+    fn core_taken(&self) -> Option<Finding> {
+        let taken = Taken::of(&self.now)?;
+        let sentence = format!("{taken}; {}", Taken::ADVICE);
+        let figures = [("core", taken.core as f64), ("threads", taken.threads as f64)];
+        Some(Finding::new(Section::Caution, "core_taken", self.now.pid.to_string(), sentence).with(figures))
     }
 
     /// Which ways its sessions take, where there are several.

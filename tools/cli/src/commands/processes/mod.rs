@@ -4,6 +4,7 @@
 //! and the files of those that this user may look into.
 
 pub mod change;
+pub mod cores;
 pub mod sample;
 
 use std::fs;
