@@ -289,3 +289,34 @@ fn every_command_is_documented_and_nothing_else_is() {
     documented.sort_unstable();
     assert_eq!(there, documented, "rows of docs/redis.md and commands");
 }
+
+#[test]
+fn used_memory_goes_back_when_everything_is_deleted() {
+    let served = Served::start();
+    let mut client = served.client();
+    let used = |client: &mut redis::Client<_>| -> usize {
+        let info = client.ask("INFO memory");
+        let line = info.split('|').find_map(|line| line.strip_prefix("used_memory:")).expect("a line");
+        line.parse().expect("a number")
+    };
+    let before = used(&mut client);
+    for deletes in ["FLUSHALL", "one by one"] {
+        for number in 0..20_000 {
+            client.send(&[b"SET", format!("key {number}").as_bytes(), b"value", b"EX", b"1000"]);
+        }
+        (0..20_000).for_each(|_| assert_eq!(client.reply(), "+OK"));
+        assert!(used(&mut client) > before + 20_000 * 40);
+        if deletes == "FLUSHALL" {
+            assert_eq!(client.ask(deletes), "+OK");
+        } else {
+            for number in 0..20_000 {
+                client.send(&[b"DEL", format!("key {number}").as_bytes()]);
+            }
+            (0..20_000).for_each(|_| assert_eq!(client.reply(), ":1"));
+        }
+        let until = std::time::Instant::now() + redis::LONG;
+        while used(&mut client) != before {
+            assert!(std::time::Instant::now() < until, "{} bytes after {deletes}", used(&mut client));
+        }
+    }
+}

@@ -6,7 +6,6 @@
 //! reads no entries, and looking up reads hardly ever another one than the right one.
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as SlotEntry;
 
 use super::segments::Place;
 
@@ -22,6 +21,10 @@ const MEMORY_BYTES_PER_PART: usize = 64 << 10;
 
 /// The most tables, as a power of two: what they take themselves stays small.
 const PART_BITS_MAX: u32 = 16;
+
+/// A table of which less than this share is used becomes smaller. It has at least twice as much room as it
+/// needs then, so that it does not grow again at once.
+const SPARSE_SHARE: usize = 8;
 
 /// The index.
 #[derive(Debug)]
@@ -124,9 +127,29 @@ impl Index {
     pub fn remove(&mut self, hash: u64, place: Place) {
         let part = self.part_of(hash);
         let same = |slot: &Slot| slot.place == place;
-        match self.parts[part].entry(spread(hash), same, |slot| spread(slot.hash)) {
-            SlotEntry::Occupied(slot) => _ = slot.remove(),
-            SlotEntry::Vacant(_) => unreachable!("what is removed is in the index"),
+        // An entry that may be vacant would have room made for it, which nobody counts.
+        match self.parts[part].find_entry(spread(hash), same) {
+            Ok(slot) => _ = slot.remove(),
+            Err(_) => unreachable!("what is removed is in the index"),
         }
+        let part = &self.parts[part];
+        if part.is_empty() || part.len() < part.capacity() / SPARSE_SHARE {
+            self.shrink(hash);
+        }
+    }
+
+    /// Gives memory back that the part with a hash does not need.
+    fn shrink(&mut self, hash: u64) {
+        let part = self.part_of(hash);
+        let part = &mut self.parts[part];
+        let mut smaller = HashTable::new();
+        if smaller.try_reserve(2 * part.len(), |slot: &Slot| spread(slot.hash)).is_err() {
+            return;
+        }
+        for slot in part.iter() {
+            smaller.insert_unique(spread(slot.hash), *slot, |slot| spread(slot.hash));
+        }
+        self.bytes = self.bytes + smaller.allocation_size() - part.allocation_size();
+        *part = smaller;
     }
 }

@@ -178,8 +178,12 @@ impl Log {
 
     /// Removes an entry.
     pub fn remove(&mut self, hash: u64, place: Place) {
+        let index_bytes = self.index.bytes();
         self.index.remove(hash, place);
         self.segments.kill(place);
+        if self.index.bytes() != index_bytes {
+            self.divide();
+        }
     }
 
     /// The part of the index that has a hash.
