@@ -342,7 +342,7 @@ impl Refusal for ReadError {
         match self {
             Self::UnknownTable => FARCALL_UNKNOWN_TABLE,
             Self::DiskFailed => FARCALL_DISK_FAILED,
-            Self::Collection => FARCALL_INVALID_ARGUMENT,
+            Self::Collection | Self::TooLong => FARCALL_INVALID_ARGUMENT,
         }
     }
 }
@@ -354,7 +354,7 @@ impl Refusal for WriteError {
             Self::WrongVersion { .. } => FARCALL_WRONG_VERSION,
             Self::OutOfMemory | Self::LogFull => FARCALL_STORE_FULL,
             Self::DiskFailed => FARCALL_DISK_FAILED,
-            Self::SameHash => FARCALL_INVALID_ARGUMENT,
+            Self::SameHash | Self::TooLong => FARCALL_INVALID_ARGUMENT,
         }
     }
 }

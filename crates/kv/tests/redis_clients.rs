@@ -6,6 +6,7 @@ mod redis;
 use std::path::PathBuf;
 use std::process::Command;
 
+use farcall_kv::resp::Options;
 use redis::Served;
 
 /// Runs a program; `None` when it is not there.
@@ -68,6 +69,17 @@ fn redis_py_works() {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/redis/client.py");
     let (port, path) = (port(&served), served.socket.display().to_string());
     assert_eq!(run("python3", &[program, &port, &path]).as_deref(), Some("done\n"));
+}
+
+#[test]
+fn long_values_of_redis_py_are_stored_as_a_models_cache_does() {
+    let served = Served::with(256 << 20, Options::default());
+    if !Command::new("python3").args(["-c", "import redis.asyncio"]).status().is_ok_and(|it| it.success()) {
+        println!("unsupported: redis-py is not installed");
+        return;
+    }
+    let program = format!("{PROGRAMS}/long_values.py");
+    assert_eq!(run("python3", &[&program, &port(&served)]).as_deref(), Some("done\n"));
 }
 
 #[test]

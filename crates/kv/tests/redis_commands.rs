@@ -291,6 +291,27 @@ fn every_command_is_documented_and_nothing_else_is() {
 }
 
 #[test]
+fn an_exec_that_is_none_ends_the_transaction() {
+    let served = Served::start();
+    let mut client = served.client();
+    let refused = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+    assert_eq!(client.ask("EXEC x"), refused);
+    for (line, reply) in [
+        ("WATCH key", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET key value", "+QUEUED"),
+        ("EXEC x", refused),
+        ("GET key", "$-1"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("MULTI", "+OK"),
+        ("DISCARD x", "-ERR wrong number of arguments for 'discard' command"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+    ] {
+        assert_eq!(client.ask(line), reply, "{line}");
+    }
+}
+
+#[test]
 fn used_memory_goes_back_when_everything_is_deleted() {
     let served = Served::start();
     let mut client = served.client();

@@ -228,7 +228,7 @@ impl Raise for ReadError {
     fn raise(self) -> PyErr {
         match self {
             Self::UnknownTable => UnknownTableError::new_err(text(self)),
-            Self::DiskFailed | Self::Collection => StoreError::new_err(text(self)),
+            Self::DiskFailed | Self::Collection | Self::TooLong => StoreError::new_err(text(self)),
         }
     }
 }
@@ -239,7 +239,7 @@ impl Raise for WriteError {
             Self::UnknownTable => UnknownTableError::new_err(text(self)),
             Self::WrongVersion { version } => WrongVersionError::new_err((text(self), version)),
             Self::OutOfMemory | Self::LogFull => StoreFullError::new_err(text(self)),
-            Self::DiskFailed | Self::SameHash => StoreError::new_err(text(self)),
+            Self::DiskFailed | Self::SameHash | Self::TooLong => StoreError::new_err(text(self)),
         }
     }
 }

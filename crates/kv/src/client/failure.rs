@@ -97,6 +97,7 @@ impl FromCode for ReadError {
             Code::UnknownTable => Some(Self::UnknownTable),
             Code::DiskFailed => Some(Self::DiskFailed),
             Code::Collection => Some(Self::Collection),
+            Code::TooLong => Some(Self::TooLong),
             _ => None,
         }
     }

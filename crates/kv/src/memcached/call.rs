@@ -85,7 +85,8 @@ impl<'c> Call<'c> {
         Name::new(self.engine.memcached.table, key).expect("keys of memcached are short, and none is empty")
     }
 
-    /// The object of a key that has a value: collections of Redis clients have none.
+    /// The object of a key that has a value: collections of Redis clients have none, and their long values
+    /// are too long for this door.
     pub fn value(&self, key: &[u8]) -> Option<Object<'_>> {
         value_of(self.shard.store(), self.name(key))
     }
@@ -151,7 +152,7 @@ impl<'c> Call<'c> {
 
 /// The object of a name that has a value.
 pub fn value_of<'s>(store: &'s Store, name: Name<'_>) -> Option<Object<'s>> {
-    store.get(name).ok().flatten().filter(|object| !object.is_collection())
+    store.get(name).ok().flatten().filter(|object| !object.is_collection() && !object.is_long())
 }
 
 /// Writes an object's value.

@@ -8,6 +8,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::held::HeldReplies;
 use super::parse::Parser;
+use super::reading::Rest;
+use super::reply::Reply;
 use super::session::Session;
 use crate::memcached::Conversation;
 
@@ -33,6 +35,10 @@ pub struct Connection {
     /// Replies that the socket did not take yet, from `sent` on.
     pub output: Vec<u8>,
     sent: usize,
+    /// What follows them: long values are read when their turn has come.
+    pub rest: Rest,
+    /// The reply that the rest belongs to waits for the log.
+    pub rest_is_held: bool,
     /// Which of them wait for the log.
     pub held: HeldReplies,
     /// When the socket last took something, in milliseconds of the front's clock.
@@ -58,6 +64,8 @@ impl Connection {
             parser: Parser::default(),
             output: Vec::new(),
             sent: 0,
+            rest: Rest::default(),
+            rest_is_held: false,
             held: HeldReplies::default(),
             progress_ms: session.since_ms,
             session,
@@ -127,22 +135,75 @@ impl Connection {
     pub fn discard(&mut self) {
         self.held.flushed(u64::MAX);
         self.forget_output();
+        self.rest = Rest::default();
         self.is_closing = true;
     }
 
     /// Bytes of replies that the socket did not take.
     pub fn unsent_bytes(&self) -> usize {
-        self.output.len() - self.sent
+        self.output.len() - self.sent + self.rest.bytes()
+    }
+
+    /// Memory that it takes beside the store: what it sent and is sent, what it queued and what it watches.
+    pub fn memory_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity() + self.rest.bytes() + self.session.memory_bytes()
+    }
+
+    /// Whether everything was sent.
+    pub fn has_sent_all(&self) -> bool {
+        self.sent == self.output.len() && self.rest.is_empty()
+    }
+
+    /// Whether more of long values may follow the output now.
+    pub fn wants_more(&self) -> bool {
+        !self.rest.is_empty() && self.held.is_empty() && !self.is_stalled()
+    }
+
+    /// Takes a reply, of which long values are a part, as what is sent next.
+    pub fn take_reply(&mut self, reply: Reply) {
+        let (mut output, longs) = reply.into_parts();
+        self.rest = Rest::split(&mut output, longs);
+        self.output = output;
+    }
+
+    /// Puts something behind everything that is to be sent.
+    pub fn append(&mut self, put: impl FnOnce(&mut Reply)) {
+        let is_last = self.rest.is_empty();
+        let memory = if is_last { core::mem::take(&mut self.output) } else { Vec::new() };
+        let mut reply = Reply::new(memory, self.session.protocol);
+        put(&mut reply);
+        if is_last {
+            self.output = reply.into_bytes();
+        } else {
+            self.rest.push(reply.into_bytes());
+        }
+    }
+
+    /// Refuses the replies that wait for the log.
+    pub fn refuse_held(&mut self, text: &str) {
+        if core::mem::take(&mut self.rest_is_held) {
+            // A part of the reply follows, which nothing can stand for.
+            self.discard();
+        } else {
+            self.held.refuse(&mut self.output, text);
+        }
     }
 
     /// Whether its commands wait until it reads.
     pub fn is_stalled(&self) -> bool {
-        self.unsent_bytes() > UNREAD_BYTES_MAX
+        self.output.len() - self.sent > UNREAD_BYTES_MAX
     }
 
     /// Whether it is stalled, and has read nothing since a time.
     pub fn is_stuck_since(&self, ms: u64) -> bool {
         self.is_stalled() && self.is_sendable() && self.progress_ms <= ms
+    }
+
+    /// Whether it has neither read nor sent anything since a time for which it takes memory that others need:
+    /// replies, or long values that are no objects yet.
+    pub fn is_idle_since(&self, ms: u64) -> bool {
+        let last_ms = self.session.last_ms.max(self.session.long_ms);
+        self.is_stuck_since(ms) || self.session.has_long_values() && last_ms <= ms
     }
 
     /// How many bytes of the first request in `input` must be there before more of it can be understood.
@@ -155,7 +216,7 @@ impl Connection {
         let mut interest = EventFlags::empty();
         let waits =
             (self.session.blocked.is_some() || self.is_paused) && self.input.len() >= WAITING_BYTES_MAX;
-        if !self.is_closing && !self.is_stalled() && !waits {
+        if !self.is_closing && !self.is_stalled() && !waits && self.rest.is_empty() {
             interest |= EventFlags::IN;
         }
         if self.is_sendable() {

@@ -9,20 +9,19 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::MutexGuard;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use super::clients::Handle;
 use super::command::{Engine, Next};
-use super::connection::UNREAD_BYTES_MAX;
+use super::connection::Connection;
 use super::listener::{ListenError, Listener, Place};
-use super::parse::{LIMITS, Parser, STRANGER};
-use super::reply::Reply;
+use super::parse::Parser;
+use super::running::{run, run_own};
 use super::session::Session;
 use super::{Options, unix_ms};
-use crate::{Shard, SharedShard, TableGuard, memcached};
+use crate::{SharedShard, TableGuard};
 
 /// Events taken at a time.
 const EVENTS: usize = 256;
@@ -35,6 +34,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// The most that is read at a time of something long.
 const LONG_READ_BYTES: usize = 1 << 20;
+
+/// The same of all clients in a turn; the others are read from in the next one.
+const TURN_LONG_BYTES: usize = 4 << 20;
 
 /// Memory for replies that is kept for other clients.
 const SPARE_BUFFERS: usize = 256;
@@ -71,6 +73,10 @@ pub struct Front {
     options: Options,
     /// What was read in this turn.
     arena: Vec<u8>,
+    /// Bytes of something long that may still be read in this turn.
+    long_left: usize,
+    /// Counts turns.
+    turns: usize,
     ready: Vec<Ready>,
     parser: Parser,
     spare: Vec<Vec<u8>>,
@@ -124,6 +130,8 @@ impl Front {
             shared,
             options,
             arena: vec![0; TURN_BYTES],
+            long_left: 0,
+            turns: 0,
             ready: Vec::new(),
             parser: Parser::default(),
             spare: Vec::new(),
@@ -168,7 +176,11 @@ impl Front {
             }
             self.engine.begin_turn(unix_ms());
             let mut at = 0;
-            for event in &events {
+            self.long_left = TURN_LONG_BYTES;
+            // Each is the first one at times: there may be more to read than a turn does.
+            let first = self.turns % events.len().max(1);
+            self.turns = self.turns.wrapping_add(1);
+            for event in events[first..].iter().chain(&events[..first]) {
                 let (flags, token) = (event.flags, event.data.u64());
                 match token {
                     STOP => return Ok(()),
@@ -239,7 +251,11 @@ impl Front {
         if !is_lost && connection.interest().contains(EventFlags::IN) && *at < self.arena.len() {
             let long = connection.wanted().saturating_sub(connection.input.len());
             let read = if long > READ_BYTES {
-                read_long(connection, long.min(LONG_READ_BYTES))
+                let read = read_long(connection, long.min(LONG_READ_BYTES).min(self.long_left));
+                if let Ok(Some(bytes)) = read {
+                    self.long_left -= bytes;
+                }
+                read
             } else {
                 let most = self.arena.len().min(*at + READ_BYTES);
                 let read = connection.read(&mut self.arena[*at..most]);
@@ -262,7 +278,7 @@ impl Front {
         self.ready.push(ready);
     }
 
-    /// Now and then: sends those away that do not read, and accepts clients again.
+    /// Now and then: sends those away that do not read, or send no more of a long value, and accepts clients again.
     fn look_after(&mut self) {
         let now_ms = self.engine.now_ms();
         if now_ms < self.look_at_ms {
@@ -275,7 +291,7 @@ impl Front {
             .engine
             .clients
             .all()
-            .filter(|(_, connection)| connection.is_stuck_since(now_ms.saturating_sub(unread_ms)))
+            .filter(|(_, connection)| connection.is_idle_since(now_ms.saturating_sub(unread_ms)))
             .map(|(client, _)| client)
             .collect();
         for client in stuck {
@@ -311,25 +327,20 @@ impl Front {
             if connection.output.capacity() == 0 {
                 connection.output = spare.pop().unwrap_or_default();
             }
-            let input = core::mem::take(&mut connection.input);
-            if input.is_empty() {
+            if connection.input.is_empty() {
                 let bytes = &arena[start..end];
                 let done;
                 (guard, done) = run(engine, &mut connection, parser, bytes, (shared, guard));
-                connection.input = input;
                 connection.input.extend_from_slice(&bytes[done..]);
                 if parser.has_begun() {
                     connection.parser = core::mem::take(parser);
                 }
+                if connection.parser.long().is_some() {
+                    guard = run_own(engine, &mut connection, (shared, guard));
+                }
             } else {
-                let mut input = input;
-                input.extend_from_slice(&arena[start..end]);
-                let mut own = core::mem::take(&mut connection.parser);
-                let done;
-                (guard, done) = run(engine, &mut connection, &mut own, &input, (shared, guard));
-                input.drain(..done);
-                connection.input = input;
-                connection.parser = own;
+                connection.input.extend_from_slice(&arena[start..end]);
+                guard = run_own(engine, &mut connection, (shared, guard));
             }
             engine.clients.put_back(client, connection);
             engine.touched.push(client);
@@ -347,11 +358,13 @@ impl Front {
         for client in touched.drain(..) {
             let Some(connection) = self.engine.clients.get(client) else { continue };
             let is_lost = connection.flush(now_ms).is_err();
-            if is_lost || connection.is_closing && connection.unsent_bytes() == 0 {
+            if is_lost || connection.is_closing && connection.has_sent_all() {
                 self.close(client);
                 continue;
             }
-            let waits = connection.is_paused || connection.session.blocked.is_some();
+            let waits = connection.is_paused
+                || connection.session.blocked.is_some()
+                || !connection.rest.is_empty() && !connection.held.is_empty();
             if connection.is_held && !connection.is_stalled() && !waits {
                 // No event will say so: its socket took the replies at once.
                 self.ready.push(Ready { client, start: 0, end: 0 });
@@ -387,7 +400,10 @@ fn watch(epoll: &OwnedFd, what: impl AsFd, token: u64) -> io::Result<()> {
 }
 
 /// Reads the next part of something long to where the rest of it is.
-fn read_long(connection: &mut super::connection::Connection, bytes: usize) -> io::Result<Option<usize>> {
+fn read_long(connection: &mut Connection, bytes: usize) -> io::Result<Option<usize>> {
+    if bytes == 0 {
+        return Ok(None);
+    }
     let mut input = core::mem::take(&mut connection.input);
     let before = input.len();
     input.resize(before + bytes, 0);
@@ -395,75 +411,4 @@ fn read_long(connection: &mut super::connection::Connection, bytes: usize) -> io
     input.truncate(before + read.as_ref().map_or(0, |read| read.unwrap_or(0)));
     connection.input = input;
     read
-}
-
-/// Runs the requests of a client that are whole, until it has too many replies to read. Gives how many bytes
-/// are done. Between two requests it makes way for the daemon.
-fn run<'s>(
-    engine: &mut Engine,
-    connection: &mut super::connection::Connection,
-    parser: &mut Parser,
-    bytes: &[u8],
-    (shared, mut guard): (&'s SharedShard, MutexGuard<'s, Shard>),
-) -> (MutexGuard<'s, Shard>, usize) {
-    if let Some(mut conversation) = connection.memcached.take() {
-        let ran = memcached::run(engine, (connection, &mut conversation), bytes, (shared, guard));
-        connection.memcached = Some(conversation);
-        return ran;
-    }
-    let mut done = 0;
-    let protocol = connection.session.protocol;
-    let unsent = connection.unsent_bytes();
-    let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
-    let start = reply.len();
-    while done < bytes.len()
-        && !connection.is_closing
-        && !connection.is_paused
-        && connection.session.blocked.is_none()
-        && unsent + reply.len().saturating_sub(start) <= UNREAD_BYTES_MAX
-    {
-        let limits = if connection.session.is_known { LIMITS } else { STRANGER };
-        match parser.parse(&bytes[done..], limits) {
-            Ok(None) => break,
-            Ok(Some(length)) => {
-                let args = parser.args(&bytes[done..done + length]);
-                if !args.is_empty() {
-                    guard = shared.make_way(guard);
-                    let reply_at = reply.len();
-                    if !engine.execute(args, &mut connection.session, &mut reply, &mut guard) {
-                        parser.reset();
-                        engine.pause(connection);
-                        break;
-                    }
-                    while engine.step_long(&mut connection.session, &mut reply, &mut guard) {
-                        guard = shared.make_way(guard);
-                        engine.note_step(&connection.session, &guard);
-                    }
-                    connection.output = reply.into_bytes();
-                    let client = engine.current;
-                    engine.hold(client, connection, reply_at, &guard);
-                    let protocol = connection.session.protocol;
-                    reply = Reply::new(core::mem::take(&mut connection.output), protocol);
-                    connection.is_closing = connection.session.ends;
-                }
-                parser.reset();
-                done += length;
-            }
-            Err(error) => {
-                engine.counters.malformed.increment();
-                reply.error(&format!("ERR Protocol error: {error}"));
-                connection.is_closing = true;
-            }
-        }
-    }
-    let waits = connection.is_paused
-        || connection.session.blocked.is_some()
-        || unsent + reply.len().saturating_sub(start) > UNREAD_BYTES_MAX;
-    connection.is_held = done < bytes.len() && waits;
-    if connection.is_closing {
-        parser.reset();
-        done = bytes.len();
-    }
-    connection.output = reply.into_bytes();
-    (guard, done)
 }

@@ -5,7 +5,7 @@ use farcall_base::SipKey;
 
 use super::Options;
 use super::command::Engine;
-use super::parse::{LIMITS, Parser, ProtocolError};
+use super::parse::{LIMITS, Limits, Parser, ProtocolError};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
 use crate::Shard;
@@ -20,6 +20,9 @@ pub fn fuzz_resp(bytes: &[u8]) {
     let mut pieces = Vec::new();
     let piece_end = understand(bytes, usize::from(piece).max(1), |args| pieces.push(args));
     assert_eq!((&whole, end), (&pieces, piece_end), "pieces of {piece} bytes");
+    let mut taken = Vec::new();
+    let taken_end = understand_taking(bytes, usize::from(piece).max(1), |args| taken.push(args));
+    assert_eq!((&whole, end.is_ok()), (&taken, taken_end.is_ok()), "long arguments are taken out");
     let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("memory");
     let mut shard = Shard::new(store, 0, 1);
     let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
@@ -73,6 +76,44 @@ fn understand(
         }
     }
     Ok(done)
+}
+
+/// The same where arguments of a few bytes are long ones, whose bytes are taken out of their requests as they
+/// come.
+fn understand_taking(
+    bytes: &[u8],
+    piece: usize,
+    mut take: impl FnMut(Vec<Vec<u8>>),
+) -> Result<(), ProtocolError> {
+    let limits = Limits { short_bytes: 3, ..LIMITS };
+    let (mut parser, mut input, mut longs) = (Parser::default(), Vec::new(), Vec::<(usize, Vec<u8>)>::new());
+    for piece in bytes.chunks(piece) {
+        input.extend_from_slice(piece);
+        loop {
+            if let Some(length) = parser.parse(&input, limits)? {
+                let mut words: Vec<_> = parser.args(&input).from(0).map(<[u8]>::to_vec).collect();
+                longs.drain(..).for_each(|(number, long)| words[number] = long);
+                if !words.is_empty() {
+                    take(words);
+                }
+                parser.reset();
+                input.drain(..length);
+                continue;
+            }
+            let Some(long) = parser.long() else { break };
+            let there = long.left.min(input.len() - long.at);
+            if there == 0 {
+                break;
+            }
+            if longs.last().is_none_or(|(number, _)| *number != long.number) {
+                longs.push((long.number, Vec::new()));
+            }
+            let taken = input.drain(long.at..long.at + there);
+            longs.last_mut().expect("it was pushed").1.extend(taken);
+            parser.take_long(there);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,8 +15,11 @@ mod glob;
 mod held;
 mod listener;
 mod parse;
+mod reading;
 mod reply;
+mod running;
 mod session;
+mod words;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -54,6 +57,8 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Where memcached clients connect. They say no password.
     pub memcached: Vec<Place>,
+    /// The longest string, up to [`LONG_BYTES_MAX`](crate::store::LONG_BYTES_MAX).
+    pub value_bytes_max: usize,
     /// The servers of the other shards, if there are any.
     pub cluster: Option<Arc<Cluster>>,
 }
@@ -67,6 +72,7 @@ impl Default for Options {
             is_for_all: false,
             policy: None,
             memcached: Vec::new(),
+            value_bytes_max: crate::store::LONG_BYTES_MAX,
             cluster: None,
         }
     }

@@ -6,13 +6,18 @@
 
 use core::ops::Range;
 
-use crate::decimal;
+use super::words::split_words;
+use crate::store::LONG_BYTES_MAX;
+use crate::{VALUE_BYTES_MAX, decimal};
 
 /// The most arguments of a request, its name included.
 pub const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// The longest argument, in bytes.
-pub const BULK_BYTES_MAX: usize = 128 << 20;
+pub const BULK_BYTES_MAX: usize = LONG_BYTES_MAX;
+
+/// The longest argument that is kept until its request is whole, where its bytes cannot go anywhere before.
+pub const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// The longest request, in bytes. So much memory a client can take by sending.
 pub const REQUEST_BYTES_MAX: usize = 256 << 20;
@@ -21,7 +26,7 @@ pub const REQUEST_BYTES_MAX: usize = 256 << 20;
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// The same for a client that has not said the password yet.
-pub const STRANGER: Limits = Limits { arguments: 10, bulk_bytes: 16 << 10 };
+pub const STRANGER: Limits = Limits { arguments: 10, bulk_bytes: 16 << 10, short_bytes: 16 << 10 };
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +35,25 @@ pub struct Limits {
     pub arguments: usize,
     /// Bytes of an argument.
     pub bulk_bytes: usize,
+    /// The same of one that is awaited without asking what is to become of it.
+    pub short_bytes: usize,
 }
 
 /// What every client may send.
-pub const LIMITS: Limits = Limits { arguments: ARGUMENTS_MAX, bulk_bytes: BULK_BYTES_MAX };
+pub const LIMITS: Limits =
+    Limits { arguments: ARGUMENTS_MAX, bulk_bytes: BULK_BYTES_MAX, short_bytes: VALUE_BYTES_MAX };
+
+/// A long argument, whose bytes are about to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongArgument {
+    /// Which argument it is.
+    pub number: usize,
+    /// Its length, and how much of it is awaited.
+    pub bytes: usize,
+    pub left: usize,
+    /// Where in the request the next of them lie.
+    pub at: usize,
+}
 
 /// Why bytes are no request. The connection has no further use: where the next one begins is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -136,6 +156,8 @@ enum Stage {
     Length(usize),
     /// An argument of this length, of this many.
     Bulk { left: usize, bytes: usize },
+    /// More of a long argument of this length, of this many.
+    Long { left: usize, bytes: usize, awaited: usize },
 }
 
 /// What was understood of a request whose end has not come.
@@ -162,6 +184,7 @@ impl Parser {
                 Stage::Start => self.parse_count(bytes, limits)?,
                 Stage::Length(left) => self.parse_length(bytes, left, limits)?,
                 Stage::Bulk { left, bytes: length } => self.parse_bulk(bytes, left, length),
+                Stage::Long { .. } => Step::Incomplete,
             };
             match done {
                 Step::Next => {}
@@ -191,6 +214,38 @@ impl Parser {
         }
     }
 
+    /// The long argument whose bytes are awaited. Nothing behind them is understood before they are taken.
+    pub fn long(&self) -> Option<LongArgument> {
+        let Stage::Long { bytes, awaited, .. } = self.stage else { return None };
+        Some(LongArgument { number: self.ranges.len(), bytes, left: awaited, at: self.at })
+    }
+
+    /// The arguments in front of the long one, in a request of which these bytes have come.
+    pub fn args_before<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
+        Args { bytes, ranges: &self.ranges }
+    }
+
+    /// The long argument, of which nothing was taken, is awaited as others are.
+    pub fn keep_long(&mut self) -> Result<(), ProtocolError> {
+        if let Stage::Long { left, bytes, .. } = self.stage {
+            if self.at + bytes > REQUEST_BYTES_MAX {
+                return Err(ProtocolError::LongRequest);
+            }
+            self.stage = Stage::Bulk { left, bytes };
+        }
+        Ok(())
+    }
+
+    /// So many bytes of the long argument were taken out of the request, which has none of them any more.
+    pub fn take_long(&mut self, taken: usize) {
+        if let Stage::Long { left, bytes, awaited } = self.stage {
+            self.stage = match awaited - taken {
+                0 => Stage::Bulk { left, bytes: 0 },
+                awaited => Stage::Long { left, bytes, awaited },
+            };
+        }
+    }
+
     /// Whether a request has begun.
     pub fn has_begun(&self) -> bool {
         self.at > 0
@@ -199,7 +254,7 @@ impl Parser {
     /// How many bytes of the request must be there before more of it can be understood, as far as is known.
     pub fn wanted(&self) -> usize {
         match self.stage {
-            Stage::Bulk { bytes, .. } => self.at + bytes + 2,
+            Stage::Bulk { bytes, .. } | Stage::Long { awaited: bytes, .. } => self.at + bytes + 2,
             _ => self.at + 1,
         }
     }
@@ -240,10 +295,14 @@ impl Parser {
         if length > limits.bulk_bytes {
             return Err(ProtocolError::StrangerLength);
         }
+        self.at = end;
+        if length > limits.short_bytes {
+            self.stage = Stage::Long { left, bytes: length, awaited: length };
+            return Ok(Step::Next);
+        }
         if end + length > REQUEST_BYTES_MAX {
             return Err(ProtocolError::LongRequest);
         }
-        self.at = end;
         self.stage = Stage::Bulk { left, bytes: length };
         Ok(Step::Next)
     }
@@ -298,86 +357,6 @@ fn line_of(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     (rest.len() > end + 1).then(|| (&rest[..end], at + end + 2))
 }
 
-/// Splits a line into words. Those in double quotes may have escapes, those in single quotes only `\'`.
-fn split_words(
-    line: &[u8],
-    words: &mut Vec<u8>,
-    ranges: &mut Vec<Range<usize>>,
-) -> Result<(), ProtocolError> {
-    let mut rest = line;
-    loop {
-        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
-        rest = &rest[blanks..];
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let start = words.len();
-        rest = take_word(rest, words)?;
-        ranges.push(start..words.len());
-    }
-}
-
-fn is_blank(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == 0x0b || byte == 0
-}
-
-/// Appends a word; gives what follows it.
-fn take_word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
-    while let Some((&byte, behind)) = rest.split_first() {
-        if is_blank(byte) {
-            break;
-        }
-        rest = match byte {
-            b'"' => return take_quoted(behind, words, byte),
-            b'\'' => return take_quoted(behind, words, byte),
-            _ => {
-                words.push(byte);
-                behind
-            }
-        };
-    }
-    Ok(rest)
-}
-
-fn take_quoted<'a>(mut rest: &'a [u8], words: &mut Vec<u8>, quote: u8) -> Result<&'a [u8], ProtocolError> {
-    loop {
-        let (byte, behind) = match rest {
-            [] => return Err(ProtocolError::Quotes),
-            [byte, behind @ ..] if *byte == quote => {
-                let ends = behind.first().is_none_or(|byte| is_blank(*byte));
-                return if ends { Ok(behind) } else { Err(ProtocolError::Quotes) };
-            }
-            [b'\\', b'\'', behind @ ..] if quote == b'\'' => (b'\'', behind),
-            [b'\\', b'x', high, low, behind @ ..] if quote == b'"' && is_hex(*high) && is_hex(*low) => {
-                (nibble(*high) << 4 | nibble(*low), behind)
-            }
-            [b'\\', escaped, behind @ ..] if quote == b'"' => (unescaped(*escaped), behind),
-            [byte, behind @ ..] => (*byte, behind),
-        };
-        words.push(byte);
-        rest = behind;
-    }
-}
-
-fn unescaped(escaped: u8) -> u8 {
-    match escaped {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 0x08,
-        b'a' => 0x07,
-        other => other,
-    }
-}
-
-fn is_hex(byte: u8) -> bool {
-    byte.is_ascii_hexdigit()
-}
-
-fn nibble(byte: u8) -> u8 {
-    char::from(byte).to_digit(16).map_or(0, |digit| digit as u8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,16 +396,16 @@ mod tests {
             (b"*1\r\n$-1\r\n", ProtocolError::Length),
             (b"*1\r\n$9223372036854775807\r\n", ProtocolError::Length),
             (b"*1\r\n$9223372036854775808\r\n", ProtocolError::Length),
-            (b"*1\r\n$134217729\r\n", ProtocolError::Length),
+            (b"*1\r\n$536870913\r\n", ProtocolError::Length),
             (b"*1\r\nfoo\r\n", ProtocolError::NoBulk(b'f')),
             (b"*1\r\n\r\n", ProtocolError::NoBulk(b'\r')),
         ] {
             assert_eq!(all(bytes), Err(error), "{}", bytes.escape_ascii());
         }
-        let mut long = b"*3\r\n".to_vec();
-        for _ in 0..2 {
-            long.extend_from_slice(format!("${BULK_BYTES_MAX}\r\n").as_bytes());
-            long.resize(long.len() + BULK_BYTES_MAX, b' ');
+        let mut long = b"*300\r\n".to_vec();
+        for _ in 0..REQUEST_BYTES_MAX / VALUE_BYTES_MAX {
+            long.extend_from_slice(format!("${VALUE_BYTES_MAX}\r\n").as_bytes());
+            long.resize(long.len() + VALUE_BYTES_MAX, b' ');
             long.extend_from_slice(b"\r\n");
         }
         assert_eq!(all(&long), Err(ProtocolError::LongRequest));
@@ -462,5 +441,41 @@ mod tests {
         assert_eq!(parser.parse(b"*11\r\n", STRANGER), Err(ProtocolError::StrangerCount));
         parser.reset();
         assert_eq!(parser.parse(b"*1\r\n$16385\r\n", STRANGER), Err(ProtocolError::StrangerLength));
+    }
+
+    #[test]
+    fn a_long_argument_is_taken_out_of_its_request() {
+        let limits = Limits { short_bytes: 4, ..LIMITS };
+        let mut bytes = b"*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$1\r\nx\r\n".to_vec();
+        let mut parser = Parser::default();
+        assert_eq!(parser.parse(&bytes, limits), Ok(None));
+        let long = parser.long().expect("it is awaited");
+        assert_eq!((long.number, long.bytes, long.left), (1, 10, 10));
+        assert_eq!(parser.args_before(&bytes).at(0), b"SET");
+        for (taken, left) in [(7, Some(3)), (3, None)] {
+            assert!(
+                bytes[long.at..].starts_with(&b"0123456789"[10 - parser.long().map_or(0, |it| it.left)..])
+            );
+            bytes.drain(long.at..long.at + taken);
+            parser.take_long(taken);
+            assert_eq!(parser.long().map(|long| long.left), left);
+        }
+        assert_eq!(parser.parse(&bytes, limits), Ok(Some(bytes.len())));
+        assert!(parser.args(&bytes).from(0).eq([&b"SET"[..], b"", b"x"]), "nothing of it is left");
+    }
+
+    #[test]
+    fn a_long_argument_may_be_awaited_like_others() {
+        let limits = Limits { short_bytes: 4, ..LIMITS };
+        let bytes = b"*2\r\n$4\r\nECHO\r\n$5\r\n01234\r\n";
+        let mut parser = Parser::default();
+        assert_eq!(parser.parse(bytes, limits), Ok(None));
+        parser.keep_long().expect("it is short enough");
+        assert_eq!(parser.parse(bytes, limits), Ok(Some(bytes.len())));
+        assert!(parser.args(bytes).from(0).eq([&b"ECHO"[..], b"01234"]));
+        let mut parser = Parser::default();
+        let length = format!("*1\r\n${BULK_BYTES_MAX}\r\n");
+        assert_eq!(parser.parse(length.as_bytes(), limits), Ok(None));
+        assert_eq!(parser.keep_long(), Err(ProtocolError::LongRequest));
     }
 }

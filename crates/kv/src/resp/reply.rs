@@ -1,5 +1,6 @@
 //! Replies, in the version of the protocol that the client chose.
 
+use super::reading::Reading;
 use crate::decimal;
 
 /// The version of the protocol.
@@ -16,6 +17,8 @@ pub enum Protocol {
 #[derive(Debug, Default)]
 pub struct Reply {
     bytes: Vec<u8>,
+    /// Long values that belong at these places of it.
+    longs: Vec<(usize, Reading)>,
     /// How the client wants them.
     pub protocol: Protocol,
 }
@@ -23,12 +26,18 @@ pub struct Reply {
 impl Reply {
     /// Replies in this memory.
     pub fn new(bytes: Vec<u8>, protocol: Protocol) -> Self {
-        Self { bytes, protocol }
+        Self { bytes, longs: Vec::new(), protocol }
     }
 
-    /// The memory with it.
+    /// The memory with it. It has no long values.
     pub fn into_bytes(self) -> Vec<u8> {
+        debug_assert!(self.longs.is_empty(), "only commands that run for a socket reply with long values");
         self.bytes
+    }
+
+    /// The memory with it, and the long values that belong at places of it.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Reading)>) {
+        (self.bytes, self.longs)
     }
 
     /// How long it is.
@@ -45,6 +54,7 @@ impl Reply {
     /// Removes what was put behind a length.
     pub fn truncate(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);
+        self.longs.retain(|(at, _)| *at <= bytes);
     }
 
     /// `+OK`.
@@ -107,6 +117,13 @@ impl Reply {
         let start = self.bytes.len();
         self.bytes.resize(start + bytes, 0);
         fill(&mut self.bytes[start..]);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// A part of a long value, which is read when the client takes it.
+    pub fn bulk_long(&mut self, reading: Reading) {
+        self.header(b'$', reading.left());
+        self.longs.push((self.bytes.len(), reading));
         self.bytes.extend_from_slice(b"\r\n");
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use farcall::policy::Principal;
 
-use super::command::{Blocked, Long, Transaction};
+use super::command::{Blocked, Incoming, Long, LongValue, Transaction};
 use super::reply::{Protocol, Reply};
 use crate::TableId;
 
@@ -52,6 +52,11 @@ pub struct Session {
     pub blocked: Option<Box<Blocked>>,
     /// The rest of the command that runs.
     pub long: Option<Box<Long>>,
+    /// The long argument of its next command whose bytes come, and those that have come.
+    pub incoming: Option<Incoming>,
+    pub longs: Vec<LongValue>,
+    /// When the last bytes of one came, in milliseconds of the front's clock.
+    pub long_ms: u64,
     /// The connection ends after the reply.
     pub ends: bool,
     /// The group of the log that has its last write; 0 if it wrote nothing to durable tables.
@@ -84,6 +89,9 @@ impl Session {
             patterns: HashSet::new(),
             blocked: None,
             long: None,
+            incoming: None,
+            longs: Vec::new(),
+            long_ms: 0,
             ends: false,
             last_group: 0,
             wrote_in_memory: false,
@@ -103,6 +111,19 @@ impl Session {
     #[inline]
     pub fn is_subscribed(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.is_subscribed_to_any()
+    }
+
+    /// Whether long values of it are no objects yet: of a request that is not whole, or of a transaction.
+    pub fn has_long_values(&self) -> bool {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.long_bytes());
+        self.incoming.is_some() || !self.longs.is_empty() || queued > 0
+    }
+
+    /// Memory that its transaction and the keys that it watches take, about.
+    pub fn memory_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
+        let watched = |(_, key): &(TableId, Vec<u8>)| size_of::<(TableId, Vec<u8>, u64)>() + key.len();
+        size_of::<Self>() + queued + self.watched.keys().map(watched).sum::<usize>()
     }
 
     /// Removes the reply to a command, from `start` on, that is not wanted, after that command ran; `before`

@@ -222,6 +222,7 @@ impl Shard {
             Ok(Some(object)) => match object.version_and_value() {
                 Some(bytes) => reply.send(bytes),
                 None if object.is_collection() => self.refuse(reply, Code::Collection),
+                None if object.is_long() => self.refuse(reply, Code::TooLong),
                 None => self.send_gathered(&object, reply),
             },
             Ok(None) => reply.send(&[0; 8]),
@@ -298,6 +299,7 @@ impl Shard {
             let found = self.mine(name, |name| *name).map_err(Code::from);
             let found = found.and_then(|name| match self.store.get(name)? {
                 Some(object) if object.is_collection() => Err(Code::Collection),
+                Some(object) if object.is_long() => Err(Code::TooLong),
                 found => Ok(found),
             });
             let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());

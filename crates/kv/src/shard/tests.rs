@@ -170,3 +170,26 @@ fn tables_are_dropped_by_name() {
     assert_eq!(answer(&mut shard, GET, &get), Err(Code::UnknownTable));
     assert_eq!(answer(&mut shard, CREATE_TABLE, b"t"), Ok(table.0.to_le_bytes().to_vec()));
 }
+
+#[test]
+fn long_values_are_refused_and_left_out_of_pages() {
+    let mut shard = Shard::new(Store::new(2 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    let table = shard.create_table("t").expect("the first");
+    let name = Name::new(table, b"long").expect("a key");
+    let mut held = shard.store_mut().begin_long();
+    shard.store_mut().extend_long(&mut held, &vec![7; crate::VALUE_BYTES_MAX + 1]).expect("room");
+    shard.store_mut().put_long(name, &held, crate::store::Expiry::Never).expect("room");
+    let get = [&table.0.to_le_bytes()[..], b"long"].concat();
+    assert_eq!(answer(&mut shard, GET, &get), Err(Code::TooLong));
+    let mut keys = Vec::new();
+    let limits = PageLimits { bytes: usize::MAX, looks: 256 };
+    let visit = |object: Object<'_>| keys.push(object.key().to_vec());
+    assert_eq!(shard.store().scan_values(table, ScanFrom::Hash(0), limits, visit), Ok(ScanNext::End));
+    assert!(keys.is_empty());
+    let value = Value::new(b"short").expect("short");
+    shard.store_mut().put(name, value, Condition::Always).expect("a write takes its place");
+    assert!(answer(&mut shard, GET, &get).is_ok());
+    drop(held);
+    while shard.store_mut().sweep() {}
+    assert!(shard.store().statistics().live_bytes < 100);
+}

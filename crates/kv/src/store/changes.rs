@@ -124,6 +124,10 @@ impl Store {
     /// Bytes of the records of an object with all it has; 0 if there is none.
     pub(crate) fn record_bytes_at(&self, name: Name<'_>) -> u64 {
         let Ok(Some((_, entry))) = self.find_entry(name) else { return 0 };
+        if super::is_long(&entry) {
+            // Durable tables have none.
+            return 0;
+        }
         let elements = collection_place(&entry).map_or(0, |place| self.collections.at(place).record_bytes());
         record_bytes(&entry) + elements
     }

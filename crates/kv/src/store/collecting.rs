@@ -184,7 +184,10 @@ impl Store {
             self.expire_by_write(super::EXPIRED_BY_FULL);
             let mut evicted = 0;
             while !self.log.admits_beside(hash, entry_bytes, self.beside_with(more)) {
-                if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
+                if self.remove_gone() {
+                    continue;
+                }
+                if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) && !self.cut_held() {
                     return Err(CollectionError::Write(WriteError::OutOfMemory));
                 }
                 evicted += 1;

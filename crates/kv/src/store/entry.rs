@@ -284,6 +284,11 @@ impl<'a> Entry<'a> {
         self.head_word(8)
     }
 
+    /// The number of the chunks, if it has any.
+    pub fn chunks_if_any(&self) -> Option<u64> {
+        (self.kind() == Kind::Head).then(|| self.chunks())
+    }
+
     fn head_word(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.body()[at..at + 8].try_into().expect("eight bytes"))
     }

@@ -15,6 +15,9 @@ pub enum ReadError {
     /// Ask for it as a Redis client.
     #[error("the object is a collection, which Redis clients read")]
     Collection,
+    /// Ask for it, or for a part of it, as a Redis client.
+    #[error("the object's value is longer than {} bytes, which Redis clients read", crate::VALUE_BYTES_MAX)]
+    TooLong,
 }
 
 /// Why nothing was written.
@@ -49,6 +52,9 @@ pub enum WriteError {
     /// then.
     #[error("the disk of durable tables has failed; the write may be there after the next start, or not")]
     DiskFailed,
+    /// Write it to a table in memory, or in several objects.
+    #[error("a value of a durable table has at most {} bytes", crate::VALUE_BYTES_MAX)]
+    TooLong,
 }
 
 impl From<NotAdded> for WriteError {

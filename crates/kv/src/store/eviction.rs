@@ -125,7 +125,7 @@ impl Store {
         const NONE: u64 = 0;
         let is_over = |store: &Self| store.taken_bytes() > store.limit_bytes();
         for _ in 0..objects_max {
-            if !is_over(self) || !self.evict_one(NONE) {
+            if !is_over(self) || !self.remove_gone() && !self.evict_one(NONE) {
                 return false;
             }
         }
@@ -175,7 +175,8 @@ impl Store {
         // What is to survive its process does not make room.
         let first = self.deadlines.iter().take(DEADLINES_LOOKED_AT).filter(|(_, hash)| *hash != spared);
         let mut places = first.map(|(deadline, hash)| (hash, self.of_deadline(deadline, hash)));
-        let found = places.find(|(_, (_, entry))| !self.changes.tracks(entry.table()));
+        let found =
+            places.find(|(_, (_, entry))| !self.changes.tracks(entry.table()) && !self.is_held(entry));
         found.map(|(hash, (place, _))| (hash, place))
     }
 
@@ -183,8 +184,11 @@ impl Store {
         let mut sample = Vec::new();
         for _ in 0..SAMPLES_MAX {
             sample = self::sample(&self.log, self.uses.random.bits(), spared);
-            // What is to survive its process does not make room.
-            sample.retain(|(_, place)| !self.changes.tracks(self.log.entry(*place).table()));
+            // What is to survive its process does not make room, nor does what stays while it is read.
+            sample.retain(|(_, place)| {
+                let entry = self.log.entry(*place);
+                !self.changes.tracks(entry.table()) && !self.is_held(&entry)
+            });
             if !sample.is_empty() {
                 break;
             }

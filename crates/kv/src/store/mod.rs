@@ -13,6 +13,7 @@ mod changes;
 mod cleaner;
 mod collecting;
 mod collections;
+mod conditions;
 mod deadlines;
 mod entry;
 mod error;
@@ -20,6 +21,7 @@ mod eviction;
 mod hashes;
 mod index;
 mod log;
+mod long;
 mod object;
 mod reserve;
 mod restore;
@@ -36,9 +38,12 @@ pub(crate) use collecting::{Changed, Growth};
 pub(crate) use collections::{
     Collection, CollectionKind, Elements, Hash, Kept, List, Set, Sorted, Step, Steps,
 };
+pub use conditions::{Condition, Expiry};
 pub(crate) use error::CollectionError;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
 pub use eviction::Eviction;
+pub use long::LONG_BYTES_MAX;
+pub(crate) use long::{Cut, Held, PIECE_BYTES};
 pub use object::Object;
 pub use scan::{PageLimits, ScanFrom, ScanNext};
 pub use writing::cleaning_bytes_max;
@@ -51,10 +56,11 @@ use self::entry::{Entry, Kind, WHOLE_BYTES_MAX, entry_bytes, entry_bytes_with};
 use self::eviction::Uses;
 use self::hashes::{Hashes, secret_key};
 use self::log::Log;
+use self::long::{LongValues, is_long};
 use self::scan::{Start, walk};
 use self::segments::Place;
 use self::tables::{Dropped, Table, Tables};
-use self::writing::{Old, object_bytes};
+use self::writing::{Old, dying_bytes, object_bytes};
 use crate::{Name, TableId, Value, decimal};
 use farcall_base::SipKey;
 
@@ -75,43 +81,6 @@ const EXPIRED_BY_FULL: usize = 256;
 
 /// What one call of [`Store::sweep`] does for it.
 const SWEEP: PageLimits = PageLimits { bytes: 256 << 10, looks: 256 };
-
-/// What an object must be for a write to happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// Whatever it is, and whether or not it exists.
-    Always,
-    /// It must not exist.
-    Absent,
-    /// It must exist and have this version.
-    Version(u64),
-}
-
-impl Condition {
-    /// Whether an object that has `version`, 0 when it does not exist, fulfils it.
-    #[inline]
-    fn check(self, version: u64) -> Result<(), WriteError> {
-        let wanted = match self {
-            Self::Always => return Ok(()),
-            Self::Absent => 0,
-            Self::Version(wanted) => wanted,
-        };
-        // No object has version 0, so that a condition on it cannot be one on absence by accident.
-        let holds = version == wanted && (version != 0 || self == Self::Absent);
-        if holds { Ok(()) } else { Err(WriteError::WrongVersion { version }) }
-    }
-}
-
-/// When an object that is written expires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// Never.
-    Never,
-    /// When the object did whose place it takes; never if there is none.
-    Keep,
-    /// At this millisecond of the store's clock.
-    At(u64),
-}
 
 /// What a store holds and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +112,7 @@ pub struct Store {
     collections: Collections,
     changes: Changes,
     uses: Uses,
+    long: LongValues,
     /// Milliseconds of the clock by which objects expire.
     now: u64,
     /// For the key of an object that is written, used again.
@@ -172,6 +142,7 @@ impl Store {
             collections: Collections::default(),
             changes: Changes::default(),
             uses: Uses::default(),
+            long: LongValues::default(),
             now: 0,
             key: Vec::new(),
         })
@@ -274,7 +245,8 @@ impl Store {
         self.sweep_within(SWEEP);
         let is_freeing = self.collections.sweep();
         self.count_beside();
-        is_freeing || self.tables.dropped().is_some()
+        let is_removing = self.remove_gone();
+        is_freeing || is_removing || self.tables.dropped().is_some()
     }
 
     /// The names of the tables.
@@ -309,11 +281,7 @@ impl Store {
         condition: Condition,
         expiry: Expiry,
     ) -> Result<u64, WriteError> {
-        self.put_with_tail(name, value, condition, |old| match expiry {
-            Expiry::Never => Tail::default(),
-            Expiry::Keep => Tail { is_stale: false, is_won: false, ..old },
-            Expiry::At(deadline) => Tail::until(Some(deadline)),
-        })
+        self.put_with_tail(name, value, condition, |old| expiry.tail(old))
     }
 
     /// The same with what `tail_of` makes of what the object that is there has beside its value.
@@ -329,7 +297,7 @@ impl Store {
         let (key, value) = (name.key(), value.as_bytes());
         let found = self.find(table, key);
         let (version, old_bytes, old_tail) = found.map_or((0, 0, Tail::default()), |(_, entry)| {
-            (entry.version(), object_bytes(key.len(), entry.value_bytes()), entry.tail())
+            (entry.version(), dying_bytes(&entry), entry.tail())
         });
         condition.check(version)?;
         let tail = tail_of(old_tail);
@@ -435,7 +403,8 @@ impl Store {
         self.scan_for(table, from, limits, |_| true, visit)
     }
 
-    /// The same with the objects that have a value: all but collections.
+    /// The same with the objects that have a value which is read at one go: all but collections and those
+    /// with long values.
     pub fn scan_values<'s>(
         &'s self,
         table: TableId,
@@ -443,7 +412,7 @@ impl Store {
         limits: PageLimits,
         visit: impl FnMut(Object<'s>),
     ) -> Result<ScanNext, ReadError> {
-        self.scan_for(table, from, limits, |entry| entry.kind() != Kind::Collection, visit)
+        self.scan_for(table, from, limits, |entry| entry.kind() != Kind::Collection && !is_long(entry), visit)
     }
 
     fn scan_for<'s>(

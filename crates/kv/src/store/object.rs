@@ -75,7 +75,7 @@ impl<'a> Object<'a> {
             return to.copy_from_slice(self.entry.body());
         }
         for (number, part) in to.chunks_mut(WHOLE_BYTES_MAX).enumerate() {
-            part.copy_from_slice(self.chunk(number));
+            part.copy_from_slice(&self.chunk(number)[..part.len()]);
         }
     }
 
@@ -87,21 +87,11 @@ impl<'a> Object<'a> {
         if self.entry.kind() == Kind::Whole {
             return visit(&self.entry.body()[from..end]);
         }
-        let mut at = from;
-        while at < end {
-            let (number, start) = (at / WHOLE_BYTES_MAX, at % WHOLE_BYTES_MAX);
-            let bytes = (end - at).min(WHOLE_BYTES_MAX - start);
-            visit(&self.chunk(number)[start..start + bytes]);
-            at += bytes;
-        }
+        pieces_of(self.log, self.entry.chunks(), (from, end), visit);
     }
 
     fn chunk(&self, number: usize) -> &'a [u8] {
-        let key = ChunkKey::new(self.entry.chunks(), number);
-        let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
-        let hash = self.log.hashes().of_chunk(&key);
-        let (_, chunk) = self.log.find(hash, is_it).expect("an object in the index has all its chunks");
-        chunk.body()
+        chunk_of(self.log, self.entry.chunks(), number)
     }
 
     /// A copy of the value.
@@ -110,4 +100,22 @@ impl<'a> Object<'a> {
         self.copy_value_to(&mut value);
         value
     }
+}
+
+/// Calls `visit` with the pieces that bytes `from..end` of the value in these chunks lie in, in order.
+pub(super) fn pieces_of(log: &Log, id: u64, (from, end): (usize, usize), mut visit: impl FnMut(&[u8])) {
+    let mut at = from;
+    while at < end {
+        let (number, start) = (at / WHOLE_BYTES_MAX, at % WHOLE_BYTES_MAX);
+        let bytes = (end - at).min(WHOLE_BYTES_MAX - start);
+        visit(&chunk_of(log, id, number)[start..start + bytes]);
+        at += bytes;
+    }
+}
+
+fn chunk_of(log: &Log, id: u64, number: usize) -> &[u8] {
+    let key = ChunkKey::new(id, number);
+    let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
+    let (_, chunk) = log.find(log.hashes().of_chunk(&key), is_it).expect("an object has all its chunks");
+    chunk.body()
 }

@@ -4,6 +4,8 @@
 //! so that an object always has all of its chunks. What finds no room is removed again, and the old object
 //! stays.
 
+use core::ops::Range;
+
 use super::changes::record_bytes;
 use super::cleaner::visited_bytes_max;
 use super::collecting::collection_place;
@@ -12,9 +14,10 @@ use super::entry::{
 };
 use super::eviction::EVICTED_PER_WRITE;
 use super::log::NotAdded;
+use super::long::goes_later;
 use super::segments::Place;
 use super::{EXPIRED_BY_FULL, EXPIRED_BY_WRITE, SWEEP, SWEEP_BY_WRITE, Store, WriteError};
-use crate::TableId;
+use crate::{TableId, VALUE_BYTES_MAX};
 
 impl Store {
     /// Writes an object whose condition holds, of which entries of this many bytes die.
@@ -63,7 +66,10 @@ impl Store {
         self.expire_by_write(EXPIRED_BY_FULL);
         let mut evicted = 0;
         while !self.log.admits(hash, new_bytes, old_bytes) {
-            if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) {
+            if self.remove_gone() {
+                continue;
+            }
+            if evicted == EVICTED_PER_WRITE || !self.evict_one(hash) && !self.cut_held() {
                 return false;
             }
             evicted += 1;
@@ -81,6 +87,9 @@ impl Store {
         (kind, body, version, tail): (Kind, &[u8], u64, Tail),
     ) -> Result<(), WriteError> {
         let entry = NewEntry { kind, table, key, version, body, tail };
+        if kind == Kind::Head && head_value_bytes(body) > VALUE_BYTES_MAX && self.changes.tracks(table) {
+            return Err(WriteError::TooLong);
+        }
         let old = self.log.find(hash, |entry| entry.is_of(table, key));
         let old_bytes = old.map_or(0, |(_, entry)| entry.bytes());
         if !self.log.admits(hash, entry.bytes(), old_bytes) {
@@ -159,7 +168,7 @@ impl Store {
         });
         match (written, old) {
             (Err(full), _) => {
-                self.remove_chunks(version, chunks);
+                self.remove_chunks(version, 0..chunks);
                 return Err(full);
             }
             (Ok(()), Some((_, old))) => self.remove_parts(old),
@@ -187,7 +196,11 @@ impl Store {
 
     /// Removes what an object has beside its first entry.
     fn remove_parts(&mut self, old: Old) {
-        self.remove_chunks(old.id, old.chunks);
+        if goes_later(old.chunks) {
+            self.long.leave(old.id, old.chunks);
+        } else {
+            self.remove_chunks(old.id, 0..old.chunks);
+        }
         if let Some(place) = old.collection {
             self.collections.remove(place);
             self.count_beside();
@@ -195,8 +208,8 @@ impl Store {
     }
 
     /// Removes those of an object's chunks that are there.
-    fn remove_chunks(&mut self, id: u64, chunks: usize) {
-        for number in 0..chunks {
+    pub(super) fn remove_chunks(&mut self, id: u64, chunks: Range<usize>) {
+        for number in chunks {
             let key = ChunkKey::new(id, number);
             let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
             let hash = self.log.hashes().of_chunk(&key);
@@ -292,4 +305,10 @@ pub(super) fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     entry_bytes(key_bytes, HEAD_BODY_BYTES)
         + whole_chunks * entry_bytes(chunk_key_bytes, WHOLE_BYTES_MAX)
         + last
+}
+
+/// Bytes that die at once when another object takes the place of this one.
+pub(super) fn dying_bytes(entry: &Entry<'_>) -> usize {
+    let is_later = entry.kind() == Kind::Head && goes_later(chunks_of(entry.value_bytes()));
+    if is_later { entry.bytes() } else { object_bytes(entry.key().len(), entry.value_bytes()) }
 }

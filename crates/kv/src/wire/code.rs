@@ -53,11 +53,13 @@ pub enum Code {
     WeakLog = 21,
     /// A table of that name exists, whose level survives less. Nothing was changed.
     WeakTable = 22,
+    /// The object's value is longer than a message can be.
+    TooLong = 23,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -81,6 +83,7 @@ impl Code {
         Self::NoLog,
         Self::WeakLog,
         Self::WeakTable,
+        Self::TooLong,
     ];
 
     /// The code that a number means.
@@ -130,6 +133,7 @@ impl From<ReadError> for Code {
             ReadError::UnknownTable => Self::UnknownTable,
             ReadError::DiskFailed => Self::DiskFailed,
             ReadError::Collection => Self::Collection,
+            ReadError::TooLong => Self::TooLong,
         }
     }
 }
@@ -143,6 +147,7 @@ impl From<WriteError> for Code {
             WriteError::SameHash => Self::SameHash,
             WriteError::LogFull => Self::LogFull,
             WriteError::DiskFailed => Self::DiskFailed,
+            WriteError::TooLong => Self::TooLong,
         }
     }
 }

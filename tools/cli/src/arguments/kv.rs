@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
+use farcall_kv::VALUE_BYTES_MAX;
 use farcall_kv::durable::Level;
 use farcall_kv::replicated::RegistryPlace;
 use farcall_kv::resp::{Place as RespPlace, policy_named};
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
-use farcall_kv::store::Eviction;
+use farcall_kv::store::{Eviction, LONG_BYTES_MAX};
 use farcall_lab::units::{Size, SizeError};
 
 mod many;
@@ -226,6 +227,10 @@ pub struct KvServe {
     /// Redis and memcached clients at a time, together
     #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
     pub resp_clients: u64,
+    /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
+    /// doors
+    #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE")]
+    pub resp_value_max: Size,
     /// Also serves memcached clients there, by the text and the meta protocol, on the strings of Redis
     /// clients; can be repeated. A path is that of a Unix socket
     #[arg(
@@ -503,8 +508,15 @@ fn eviction(text: &str) -> Result<Eviction, String> {
 }
 
 fn slot_size(text: &str) -> Result<Size, String> {
+    size_within(text, (SLOT_BYTES_MIN, SLOT_BYTES_MAX))
+}
+
+fn string_size(text: &str) -> Result<Size, String> {
+    size_within(text, (VALUE_BYTES_MAX, LONG_BYTES_MAX))
+}
+
+fn size_within(text: &str, (least, most): (usize, usize)) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
-    let (least, most) = (SLOT_BYTES_MIN, SLOT_BYTES_MAX);
     if (least..=most).contains(&size.0) {
         return Ok(size);
     }

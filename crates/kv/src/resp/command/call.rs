@@ -9,7 +9,7 @@ use crate::resp::glob::PATTERN_BYTES_MAX;
 use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
-use crate::store::{CollectionError, IncrementError, Object, ReadError, Store, WriteError};
+use crate::store::{CollectionError, Held, IncrementError, Object, ReadError, Store, WriteError};
 use crate::{Name, Shard, TableId, Value};
 
 /// The longest reply to a command.
@@ -71,6 +71,15 @@ impl<'c> Call<'c> {
         check_length(self.reply, start)
     }
 
+    /// The value that an argument is. A long one is given once.
+    #[inline]
+    pub fn given(&mut self, number: usize) -> Result<Given<'c>, Refusal> {
+        if let Some(place) = self.session.longs.iter().position(|long| long.number == number) {
+            return self.session.longs.swap_remove(place).value.map(Given::Long);
+        }
+        value(self.args.at(number)).map(Given::Short)
+    }
+
     /// The integer that an argument is.
     pub fn integer(&self, number: usize) -> Result<i64, Refusal> {
         decimal::parse(self.args.at(number)).ok_or(Refusal::NOT_AN_INTEGER)
@@ -114,6 +123,13 @@ pub fn string<'s>(store: &'s Store, name: Name<'_>) -> Result<Option<Object<'s>>
 /// A value as the store takes it.
 pub fn value(bytes: &[u8]) -> Result<Value<'_>, Refusal> {
     Value::new(bytes).map_err(|_| Refusal::TOO_LONG)
+}
+
+/// A value that an argument is.
+pub enum Given<'a> {
+    Short(Value<'a>),
+    /// It lies in the store already.
+    Long(Held),
 }
 
 /// What a command did, or why not.

@@ -26,7 +26,7 @@ pub fn client(call: &mut Call<'_>) -> Done {
         }
         ("setinfo", 4) => set_info(call)?,
         ("info", 2) => {
-            let line = line_of(call.session, call.engine.now_ms());
+            let line = line_of(call.session, 0, call.engine.now_ms());
             call.reply.verbatim(&line);
         }
         ("list", _) => list(call)?,
@@ -106,10 +106,11 @@ fn list(call: &mut Call<'_>) -> Done {
         .engine
         .clients
         .all()
-        .map(|(_, connection)| &connection.session)
-        .chain([&*call.session])
-        .filter(|session| is_wanted(session))
-        .map(|session| (session.id, line_of(session, now_ms)))
+        .map(|(_, connection)| (&connection.session, connection.unsent_bytes()))
+        // What this one is sent is not put together yet.
+        .chain([(&*call.session, 0)])
+        .filter(|(session, _)| is_wanted(session))
+        .map(|(session, unsent)| (session.id, line_of(session, unsent, now_ms)))
         .collect();
     lines.sort_unstable_by_key(|(id, _)| *id);
     let text: String = lines.into_iter().map(|(_, line)| line).collect();
@@ -124,15 +125,15 @@ enum Wanted {
 }
 
 /// A client on a line.
-fn line_of(session: &Session, now_ms: u64) -> String {
+fn line_of(session: &Session, unsent: usize, now_ms: u64) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut line = String::new();
     let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
     let resp = if session.protocol == Protocol::Resp3 { 3 } else { 2 };
     let _never_fails = writeln!(
         line,
-        "id={} addr={} laddr= fd=0 name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 cmd={} \
-         user=default redir=-1 resp={resp} lib-name={} lib-ver={}",
+        "id={} addr={} laddr= fd=0 name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi=-1 \
+         omem={unsent} cmd={} user=default redir=-1 resp={resp} lib-name={} lib-ver={}",
         session.id,
         session.address,
         text(&session.name),

@@ -13,6 +13,7 @@ use crate::resp::clients::Handle;
 use crate::resp::connection::Connection;
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
+use crate::store::WriteError;
 use crate::wire::Code;
 use crate::{KEY_BYTES_MAX, Name, Shard, TableId, VALUE_BYTES_MAX};
 
@@ -32,6 +33,15 @@ pub enum Hindrance {
     Busy,
     /// It is refused.
     Refused(Refusal),
+}
+
+impl From<Hindrance> for Refusal {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Busy => WriteError::TooLong.into(),
+            Hindrance::Refused(refusal) => refusal,
+        }
+    }
 }
 
 /// What a command writes to the log besides its arguments.
@@ -234,9 +244,10 @@ impl Engine {
             self.holding.push(client);
         }
         connection.held.hold(group, start..end);
+        connection.rest_is_held = !connection.rest.is_empty();
         if let Some(code) = shard.gone_wrong() {
             // What waits would wait too long.
-            connection.held.refuse(&mut connection.output, refusal(code, true).text());
+            connection.refuse_held(refusal(code, true).text());
         }
     }
 
@@ -274,7 +285,7 @@ impl Engine {
             let Some(connection) = self.clients.get(client) else { continue };
             connection.held.flushed(outcome.flushed);
             if let Some(code) = refused {
-                connection.held.refuse(&mut connection.output, refusal(code, true).text());
+                connection.refuse_held(refusal(code, true).text());
             }
             connection.released(self.now_ms);
             if !connection.held.is_empty() {

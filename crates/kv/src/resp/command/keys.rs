@@ -5,7 +5,7 @@ use super::connection::database;
 use super::long::{Keys, Long};
 use crate::resp::{DATABASES, glob};
 use crate::store::{Collection, CollectionKind, Condition, Expiry, PageLimits, ScanFrom, ScanNext};
-use crate::{Name, decimal};
+use crate::{Name, VALUE_BYTES_MAX, decimal};
 
 /// The subcommands of `OBJECT`.
 pub const OBJECT_SUBCOMMANDS: &[&str] = &["encoding", "freq", "idletime", "refcount"];
@@ -204,7 +204,11 @@ pub fn copy(call: &mut Call<'_>) -> Done {
     if call.shard.store().any_collection(from)?.is_some() {
         return copy_collection(call, from, to, replaces);
     }
-    let object = call.store().get(from)?.map(|object| (object.to_vec(), object.deadline()));
+    let object = call.store().get(from)?;
+    if object.is_some_and(|object| object.is_long()) {
+        return Err(Refusal::new(format!("ERR a value of more than {VALUE_BYTES_MAX} bytes is not copied")));
+    }
+    let object = object.map(|object| (object.to_vec(), object.deadline()));
     let copies = object.is_some() && (replaces || call.store().get(to)?.is_none());
     if let Some((bytes, deadline)) = object.filter(|_| copies) {
         let expiry = deadline.map_or(Expiry::Never, Expiry::At);

@@ -12,6 +12,7 @@ mod cuts;
 mod durable;
 mod expiry;
 mod hashes;
+mod incoming;
 mod keys;
 mod lists;
 mod long;
@@ -36,6 +37,7 @@ use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
 use self::durable::Hindrance;
+pub use self::incoming::{Incoming, LongValue};
 pub use self::long::Long;
 use self::pubsub::Subscriptions;
 pub use self::server::policy_named;
@@ -65,6 +67,7 @@ farcall_driver::declare_counters! {
         not_allowed: "commands" => "Commands that the policy refused",
         expired: "objects" => "Objects that had expired and were removed, those apart that writes removed",
         stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
+        cut: "clients" => "Redis clients that were sent away because the value that they read had to go",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
     }
 }
@@ -104,6 +107,8 @@ pub struct Engine {
     cluster: Option<Arc<Cluster>>,
     port: u16,
     clients_max: usize,
+    /// The longest string.
+    value_bytes_max: usize,
     started: Instant,
     now_ms: u64,
     random: u64,
@@ -154,6 +159,7 @@ impl Engine {
             cluster: options.cluster.clone(),
             port: port.unwrap_or(0),
             clients_max: options.clients_max,
+            value_bytes_max: options.value_bytes_max,
             started: Instant::now(),
             now_ms: 0,
             random: u64::from(std::process::id()),
@@ -228,13 +234,19 @@ impl Engine {
         shard: &mut Shard,
     ) -> bool {
         let found = self.find(args, session);
+        let found = match incoming::refusal_of(&session.longs) {
+            Some(refusal) => found.and(Err(refusal)),
+            None => found,
+        };
         if let (Ok(command), true) = (&found, shard.has_log()) {
             match self.admit(command, args, session, shard) {
                 Ok(()) => {}
-                Err(Hindrance::Busy) => return false,
-                Err(Hindrance::Refused(refusal)) => {
+                // What was taken out of a request is not there a second time.
+                Err(Hindrance::Busy) if session.longs.is_empty() => return false,
+                Err(hindrance) => {
                     self.counters.commands.increment();
-                    let refusal = transaction::abort(session, refusal);
+                    let refusal = transaction::abort(session, hindrance.into());
+                    session.longs.clear();
                     self.refuse(&refusal, reply);
                     return true;
                 }
@@ -248,7 +260,7 @@ impl Engine {
                 if let Some(transaction) = &mut session.transaction
                     && !command.is_at_once
                 {
-                    match transaction.queue(command, args) {
+                    match transaction.queue(command, args, core::mem::take(&mut session.longs)) {
                         Ok(()) => reply.simple("QUEUED"),
                         Err(refusal) => self.refuse(&refusal, reply),
                     }
@@ -261,12 +273,11 @@ impl Engine {
                 }
             }
             Err(refusal) => {
-                if let Some(transaction) = &mut session.transaction {
-                    transaction.is_broken = true;
-                }
+                let refusal = transaction::reject(session, args.at(0), refusal);
                 self.refuse(&refusal, reply);
             }
         }
+        session.longs.clear();
         true
     }
 

@@ -40,7 +40,11 @@ fn add(call: &mut Call<'_>, amount: i64) -> Done {
 
 pub fn incrbyfloat(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    let old = string(call.shard.store(), name)?.map(|object| object.to_vec());
+    let old = string(call.shard.store(), name)?;
+    if old.is_some_and(|object| object.is_long()) {
+        return Err(Refusal::NOT_A_FLOAT);
+    }
+    let old = old.map(|object| object.to_vec());
     let old = old.as_deref().unwrap_or(b"0");
     let sum = sum(old, call.args.at(2))?;
     call.store().put_until(name, value(sum.as_bytes())?, Condition::Always, Expiry::Keep)?;

@@ -178,10 +178,7 @@ fn deliver(call: &mut Call<'_>, client: Handle, put: impl FnOnce(&mut Reply)) ->
     if connection.is_closing {
         return false;
     }
-    let output = core::mem::take(&mut connection.output);
-    let mut reply = Reply::new(output, connection.session.protocol);
-    put(&mut reply);
-    connection.output = reply.into_bytes();
+    connection.append(put);
     if connection.unsent_bytes() > UNREAD_BYTES_MAX {
         call.engine.counters.stuck.increment();
         connection.discard();

@@ -6,7 +6,6 @@ use super::call::{Call, Done, Refusal, subcommand};
 use super::connection::REDIS_VERSION;
 use super::table::{COMMANDS, Command};
 use crate::decimal;
-use crate::resp::parse::BULK_BYTES_MAX;
 use crate::resp::reply::Reply;
 use crate::resp::{DATABASES, glob};
 use crate::store::Eviction;
@@ -204,7 +203,7 @@ fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
         ("maxmemory", call.shard.store().limit_bytes().to_string()),
         ("maxmemory-policy", policy_name(call.shard.store().eviction()).to_owned()),
         ("port", call.engine.port.to_string()),
-        ("proto-max-bulk-len", BULK_BYTES_MAX.to_string()),
+        ("proto-max-bulk-len", call.engine.value_bytes_max.to_string()),
         ("save", String::new()),
         ("timeout", "0".to_owned()),
     ]
@@ -274,11 +273,14 @@ fn clients(call: &mut Call<'_>) -> Lines {
 
 fn memory(call: &mut Call<'_>) -> Lines {
     let store = call.shard.store().statistics();
+    let others: usize = call.engine.clients.all().map(|(_, client)| client.memory_bytes()).sum();
+    let clients = others + call.session.memory_bytes() + call.reply.len();
     lines([
         ("used_memory", call.shard.store().taken_bytes().to_string()),
         ("used_memory_rss", store.used_bytes.to_string()),
         ("farcall_expiring_objects", call.shard.store().expiring().to_string()),
         ("used_memory_dataset", store.live_bytes.to_string()),
+        ("mem_clients_normal", clients.to_string()),
         ("maxmemory", call.shard.store().limit_bytes().to_string()),
         ("maxmemory_policy", policy_name(call.shard.store().eviction()).to_owned()),
     ])

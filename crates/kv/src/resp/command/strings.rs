@@ -1,26 +1,41 @@
 //! Commands on strings.
 
-use super::call::{Call, Done, Refusal, string, value};
+use super::call::{Call, Done, Given, Refusal, string, value};
 use super::expiry::{Unit, deadline};
-use crate::VALUE_BYTES_MAX;
-use crate::resp::reply::Reply;
-use crate::store::{Condition, Expiry, Object, WriteError};
+use super::incoming::too_much_at_once;
+use crate::resp::reading::Reading;
+use crate::store::{Condition, Expiry};
+use crate::{Name, VALUE_BYTES_MAX, Value};
 
 pub fn get(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, string(call.shard.store(), name)?);
+    reply_string(call, name)?;
     Ok(())
 }
 
-/// Replies with an object's value, or with nothing.
+/// Replies with a string, or with nothing; says whether there is one.
 #[inline]
-pub fn reply_value(reply: &mut Reply, object: Option<Object<'_>>) {
-    match object {
+fn reply_string(call: &mut Call<'_>, name: Name<'_>) -> Result<bool, Refusal> {
+    match string(call.shard.store(), name)? {
         Some(object) => match object.version_and_value() {
-            Some(bytes) => reply.bulk(&bytes[8..]),
-            None => reply.bulk_filled(object.value_bytes(), |to| object.copy_value_to(to)),
+            Some(bytes) => call.reply.bulk(&bytes[8..]),
+            None if object.is_long() => reply_long(call, name, (0, object.value_bytes())),
+            None => call.reply.bulk_filled(object.value_bytes(), |to| object.copy_value_to(to)),
         },
-        None => reply.null(),
+        None => {
+            call.reply.null();
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Replies with a part of a long value, which the client gets piece by piece.
+#[cold]
+fn reply_long(call: &mut Call<'_>, name: Name<'_>, part: (usize, usize)) {
+    match call.store().hold_long(name) {
+        Some(held) => call.reply.bulk_long(Reading::new(held, part)),
+        None => call.reply.null(),
     }
 }
 
@@ -34,19 +49,16 @@ struct SetOptions {
 }
 
 pub fn set(call: &mut Call<'_>) -> Done {
-    let (name, value) = (call.name(1)?, value(call.args.at(2))?);
-    if call.args.len() == 3 {
+    let name = call.name(1)?;
+    if call.args.len() == 3 && call.session.longs.is_empty() {
+        let value = value(call.args.at(2))?;
         call.store().put(name, value, Condition::Always)?;
         call.reply.ok();
         return Ok(());
     }
     let options = set_options(call)?;
     let is_there = match options.gets {
-        true => {
-            let object = string(call.shard.store(), name)?;
-            reply_value(call.reply, object);
-            object.is_some()
-        }
+        true => reply_string(call, name)?,
         false => (options.if_absent || options.if_there) && call.store().get(name)?.is_some(),
     };
     let sets = !(options.if_absent && is_there || options.if_there && !is_there);
@@ -84,25 +96,27 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions, Refusal> {
 
 /// Writes the value that an argument is. One whose time is over already is deleted.
 fn put(call: &mut Call<'_>, key: usize, value_at: usize, expiry: Expiry) -> Result<(), Refusal> {
-    let (name, value) = (call.name(key)?, value(call.args.at(value_at))?);
+    let (name, given) = (call.name(key)?, call.given(value_at)?);
     if let Expiry::At(deadline) = expiry
         && deadline <= call.store().clock()
     {
         call.store().delete(name, Condition::Always)?;
         return Ok(());
     }
-    call.store().put_until(name, value, Condition::Always, expiry)?;
+    match given {
+        Given::Short(value) => call.store().put_until(name, value, Condition::Always, expiry)?,
+        Given::Long(held) => call.store().put_long(name, &held, expiry)?,
+    };
     Ok(())
 }
 
 pub fn setnx(call: &mut Call<'_>) -> Done {
-    let (name, value) = (call.name(1)?, value(call.args.at(2))?);
-    let set = match call.store().put(name, value, Condition::Absent) {
-        Ok(_) => 1,
-        Err(WriteError::WrongVersion { .. }) => 0,
-        Err(error) => return Err(error.into()),
-    };
-    call.reply.integer(set);
+    let name = call.name(1)?;
+    let sets = call.store().get(name)?.is_none();
+    if sets {
+        put(call, 1, 2, Expiry::Never)?;
+    }
+    call.reply.integer(i64::from(sets));
     Ok(())
 }
 
@@ -123,13 +137,13 @@ fn set_for(call: &mut Call<'_>, unit: Unit, command: &str) -> Done {
 
 pub fn getset(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, string(call.shard.store(), name)?);
+    reply_string(call, name)?;
     put(call, 1, 2, Expiry::Never)
 }
 
 pub fn getdel(call: &mut Call<'_>) -> Done {
     let name = call.name(1)?;
-    reply_value(call.reply, string(call.shard.store(), name)?);
+    reply_string(call, name)?;
     call.store().delete(name, Condition::Always)?;
     Ok(())
 }
@@ -147,7 +161,7 @@ pub fn getex(call: &mut Call<'_>) -> Done {
     };
     let object = string(call.shard.store(), name)?;
     let changes = object.is_some_and(|object| change.is_some_and(|change| change != object.deadline()));
-    reply_value(call.reply, object);
+    reply_string(call, name)?;
     match change {
         Some(Some(deadline)) if changes && deadline <= call.store().clock() => {
             call.store().delete(name, Condition::Always)?;
@@ -164,8 +178,11 @@ pub fn mget(call: &mut Call<'_>) -> Done {
     let start = call.reply.len();
     call.reply.array(call.args.len() - 1);
     for key in call.args.from(1) {
-        let object = call.shard.store().get(call.named(key)?)?;
-        reply_value(call.reply, object.filter(|object| !object.is_collection()));
+        let name = call.named(key)?;
+        match call.shard.store().get(name)? {
+            Some(object) if object.is_collection() => call.reply.null(),
+            _ => _ = reply_string(call, name)?,
+        }
         call.check_reply(start)?;
     }
     Ok(())
@@ -242,16 +259,51 @@ pub fn setrange(call: &mut Call<'_>) -> Done {
 /// Writes a part of the first argument's value, with zeros in front where there was nothing; gives its
 /// length.
 fn splice(call: &mut Call<'_>, offset: usize, part: &[u8]) -> Result<usize, Refusal> {
+    let value_bytes_max = call.engine.value_bytes_max;
     let end =
-        offset.checked_add(part.len()).filter(|end| *end <= VALUE_BYTES_MAX).ok_or(Refusal::TOO_LONG)?;
+        offset.checked_add(part.len()).filter(|end| *end <= value_bytes_max).ok_or(Refusal::TOO_LONG)?;
     let name = call.name(1)?;
-    let mut bytes = string(call.shard.store(), name)?.map_or_else(Vec::new, |object| object.to_vec());
+    let object = string(call.shard.store(), name)?;
+    let length = object.map_or(0, |object| object.value_bytes());
+    if end.saturating_sub(length).max(part.len()) > VALUE_BYTES_MAX {
+        return Err(too_much_at_once());
+    }
+    if length > VALUE_BYTES_MAX {
+        return splice_long(call, (name, length), offset, part);
+    }
+    let mut bytes = object.map_or_else(Vec::new, |object| object.to_vec());
     if bytes.len() < end {
         bytes.resize(end, 0);
     }
     bytes[offset..end].copy_from_slice(part);
-    call.store().put_until(name, value(&bytes)?, Condition::Always, Expiry::Keep)?;
+    match Value::new(&bytes) {
+        Ok(value) => call.store().put_until(name, value, Condition::Always, Expiry::Keep)?,
+        Err(_) => {
+            let mut held = call.store().begin_long();
+            call.store().extend_long(&mut held, &bytes)?;
+            call.store().put_long(name, &held, Expiry::Keep)?
+        }
+    };
     Ok(bytes.len())
+}
+
+/// The same of a long value: what it has is not copied.
+fn splice_long(
+    call: &mut Call<'_>,
+    (name, length): (Name<'_>, usize),
+    offset: usize,
+    part: &[u8],
+) -> Result<usize, Refusal> {
+    let (within, behind) = part.split_at(part.len().min(length.saturating_sub(offset)));
+    if !behind.is_empty() {
+        let mut more = vec![0; offset.saturating_sub(length)];
+        more.extend_from_slice(behind);
+        call.store().append_long(name, &more)?;
+    }
+    if !within.is_empty() {
+        call.store().overwrite_long(name, offset, within)?;
+    }
+    Ok(length.max(offset + part.len()))
 }
 
 pub fn getrange(call: &mut Call<'_>) -> Done {
@@ -261,6 +313,10 @@ pub fn getrange(call: &mut Call<'_>) -> Done {
         None => call.reply.bulk(b""),
         Some(object) => {
             let (from, end) = range(first, last, object.value_bytes());
+            if end - from > VALUE_BYTES_MAX {
+                reply_long(call, name, (from, end));
+                return Ok(());
+            }
             call.reply.bulk_filled(end - from, |mut to| {
                 object.pieces(from, end, |piece| {
                     let (part, rest) = core::mem::take(&mut to).split_at_mut(piece.len());

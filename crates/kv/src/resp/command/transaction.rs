@@ -3,9 +3,11 @@
 use core::ops::Range;
 
 use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
+use super::incoming::LongValue;
 use super::table::Command;
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
+use crate::store::Held;
 
 /// The most bytes that queued commands take together.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
@@ -18,6 +20,8 @@ const WATCHED_MAX: usize = 64 << 10;
 pub struct Transaction {
     queued: Vec<Queued>,
     bytes: usize,
+    /// Bytes of long arguments, which lie in the store.
+    long_bytes: usize,
     /// A command could not be queued, so none will run.
     pub is_broken: bool,
 }
@@ -27,11 +31,22 @@ struct Queued {
     command: &'static Command,
     bytes: Vec<u8>,
     ranges: Vec<Range<usize>>,
+    longs: Vec<LongValue>,
 }
 
 impl Transaction {
+    /// Bytes that its commands take, without long arguments.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of the long arguments of its commands.
+    pub fn long_bytes(&self) -> usize {
+        self.long_bytes
+    }
+
     /// Queues a command.
-    pub fn queue(&mut self, command: &'static Command, args: Args<'_>) -> Done {
+    pub fn queue(&mut self, command: &'static Command, args: Args<'_>, longs: Vec<LongValue>) -> Done {
         let bytes = args.from(0).map(|arg| arg.len() + size_of::<Range<usize>>()).sum::<usize>();
         self.bytes += bytes + size_of::<Queued>();
         if self.bytes > QUEUED_BYTES_MAX {
@@ -40,7 +55,9 @@ impl Transaction {
                 "ERR the commands of a transaction are longer than {QUEUED_BYTES_MAX} bytes"
             )));
         }
-        let mut queued = Queued { command, bytes: Vec::new(), ranges: Vec::with_capacity(args.len()) };
+        self.long_bytes += longs.iter().flat_map(|long| &long.value).map(Held::len).sum::<usize>();
+        let ranges = Vec::with_capacity(args.len());
+        let mut queued = Queued { command, bytes: Vec::new(), ranges, longs };
         for arg in args.from(0) {
             let start = queued.bytes.len();
             queued.bytes.extend_from_slice(arg);
@@ -65,6 +82,20 @@ pub fn abort(session: &mut Session, refusal: Refusal) -> Refusal {
     Refusal::new(format!("EXECABORT Transaction discarded because of: {}", refusal.text()))
 }
 
+/// What a command that cannot run is refused with. It breaks a transaction; `EXEC` ends it as well.
+pub fn reject(session: &mut Session, command: &[u8], refusal: Refusal) -> Refusal {
+    if session.is_known && command.eq_ignore_ascii_case(b"exec") {
+        session.transaction = None;
+        session.watched.clear();
+        let why = refusal.text().trim_start_matches("ERR ");
+        return Refusal::new(format!("EXECABORT Transaction discarded because of: {why}"));
+    }
+    if let Some(transaction) = &mut session.transaction {
+        transaction.is_broken = true;
+    }
+    refusal
+}
+
 pub fn multi(call: &mut Call<'_>) -> Done {
     if call.session.transaction.is_some() {
         return Err(Refusal::of("ERR MULTI calls can not be nested"));
@@ -84,7 +115,7 @@ pub fn discard(call: &mut Call<'_>) -> Done {
 }
 
 pub fn exec(call: &mut Call<'_>) -> Done {
-    let Some(transaction) = call.session.transaction.take() else {
+    let Some(mut transaction) = call.session.transaction.take() else {
         return Err(Refusal::of("ERR EXEC without MULTI"));
     };
     let watched = core::mem::take(&mut call.session.watched);
@@ -101,8 +132,9 @@ pub fn exec(call: &mut Call<'_>) -> Done {
     }
     let start = call.reply.len();
     call.reply.array(transaction.queued.len());
-    for Queued { command, bytes, ranges } in &transaction.queued {
+    for Queued { command, bytes, ranges, longs } in &mut transaction.queued {
         let args = Args::new(bytes, ranges);
+        call.session.longs = core::mem::take(longs);
         call.engine.is_in_transaction = true;
         call.engine.run(command, args, call.session, call.reply, call.shard);
         call.engine.is_in_transaction = false;

@@ -1,6 +1,7 @@
 mod cleaning;
 mod expiry;
 mod hostile;
+mod long;
 mod model;
 mod operations;
 mod scans;

@@ -29,7 +29,7 @@ impl Refusal for ReadError {
     fn meaning(&self, table: &str) -> Failure {
         match self {
             Self::UnknownTable => no_table(table),
-            Self::DiskFailed | Self::Collection => Failure::run(self),
+            Self::DiskFailed | Self::Collection | Self::TooLong => Failure::run(self),
         }
     }
 }
@@ -45,7 +45,9 @@ impl Refusal for WriteError {
                 };
                 Failure::Outcome(Outcome::ConditionFailed, format!("the condition does not hold: {found}"))
             }
-            Self::OutOfMemory | Self::SameHash | Self::LogFull | Self::DiskFailed => Failure::run(self),
+            Self::OutOfMemory | Self::SameHash | Self::LogFull | Self::DiskFailed | Self::TooLong => {
+                Failure::run(self)
+            }
         }
     }
 }

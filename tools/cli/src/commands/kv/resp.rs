@@ -80,7 +80,16 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
     let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
-    Ok(Options { password, clients_max, is_for_all, policy, memcached, ..Options::default() })
+    let value_bytes_max = serve.resp_value_max.0;
+    Ok(Options {
+        password,
+        clients_max,
+        value_bytes_max,
+        is_for_all,
+        policy,
+        memcached,
+        ..Options::default()
+    })
 }
 
 /// The first line of a file, which must not be empty.

@@ -1,0 +1,217 @@
+//! Long arguments: their bytes go to the store as they come, and are an object when their command runs.
+//!
+//! Which command it is, and whether it can have such an argument, is known by then from those in front. What
+//! is refused is read and forgotten: where the next request begins stays known.
+
+use super::Engine;
+use super::call::Refusal;
+use super::table::Command;
+use crate::durable::Level;
+use crate::resp::parse::{Args, KEPT_BYTES_MAX, LongArgument, Parser, ProtocolError};
+use crate::resp::session::Session;
+use crate::store::{Held, PIECE_BYTES, WriteError};
+use crate::{Shard, VALUE_BYTES_MAX};
+
+/// A long argument: what lies in the store, or why it was refused.
+#[derive(Debug)]
+pub struct LongValue {
+    /// Which argument it is.
+    pub number: usize,
+    pub value: Result<Held, Refusal>,
+}
+
+/// A long argument whose bytes come.
+#[derive(Debug)]
+pub struct Incoming {
+    value: Result<Held, Refusal>,
+}
+
+/// Whether an argument of a command may be longer than a value that is written at one go.
+fn takes_long(command: &Command, number: usize) -> bool {
+    match command.name {
+        "set" | "setnx" | "getset" => number == 2,
+        "setex" | "psetex" => number == 3,
+        "mset" | "msetnx" => number >= 2 && number.is_multiple_of(2),
+        _ => false,
+    }
+}
+
+impl Engine {
+    /// Takes what has come of a long argument out of its request, which begins with the input; says whether
+    /// what follows it can be understood.
+    pub fn take_long(
+        &mut self,
+        session: &mut Session,
+        parser: &mut Parser,
+        input: &mut Vec<u8>,
+        shard: &mut Shard,
+    ) -> Result<bool, ProtocolError> {
+        let Some(long) = parser.long() else { return Ok(true) };
+        if session.incoming.is_none() {
+            let args = parser.args_before(input);
+            let Some(value) = self.receive(args, long, session, shard) else {
+                parser.keep_long()?;
+                return Ok(true);
+            };
+            session.incoming = Some(Incoming { value });
+        }
+        let Some(incoming) = &mut session.incoming else { return Ok(true) };
+        let end = long.at + whole_pieces(input.len() - long.at, long.left);
+        if end == long.at {
+            return Ok(false);
+        }
+        session.long_ms = self.now_ms;
+        if let Ok(held) = &mut incoming.value
+            && let Err(error) = shard.store_mut().extend_long(held, &input[long.at..end])
+        {
+            incoming.value = Err(error.into());
+        }
+        input.drain(long.at..end);
+        parser.take_long(end - long.at);
+        if parser.long().is_some() {
+            return Ok(false);
+        }
+        if let Some(Incoming { value }) = session.incoming.take() {
+            session.longs.push(LongValue { number: long.number, value });
+        }
+        Ok(true)
+    }
+
+    /// Where the bytes of a long argument go; `None` when they stay where they are.
+    fn receive(
+        &mut self,
+        args: Args<'_>,
+        long: LongArgument,
+        session: &Session,
+        shard: &mut Shard,
+    ) -> Option<Result<Held, Refusal>> {
+        let command = args.get(0).and_then(|name| self.lookup.find(name));
+        let Some(command) = command.filter(|command| takes_long(command, long.number)) else {
+            return (long.bytes > KEPT_BYTES_MAX).then_some(Err(Refusal::TOO_LONG));
+        };
+        let admitted = self.admit_long(command, args, long, session, shard);
+        Some(admitted.map(|()| shard.store_mut().begin_long()))
+    }
+
+    /// Whether a long argument may be stored.
+    fn admit_long(
+        &mut self,
+        command: &Command,
+        args: Args<'_>,
+        long: LongArgument,
+        session: &Session,
+        shard: &Shard,
+    ) -> Result<(), Refusal> {
+        if long.bytes > self.value_bytes_max {
+            return Err(Refusal::TOO_LONG);
+        }
+        if let Some(cluster) = &self.cluster {
+            super::cluster::check(cluster, command, args)?;
+        }
+        self.check_policy(command, args, session)?;
+        if shard.level_of(self.tables[session.database]) != Level::Memory {
+            return Err(WriteError::TooLong.into());
+        }
+        let queued = session.transaction.as_ref().map_or(0, |transaction| transaction.long_bytes());
+        if queued + long.bytes > self.value_bytes_max {
+            return Err(Refusal::new(format!(
+                "ERR the long values of a transaction are longer than {} bytes",
+                self.value_bytes_max
+            )));
+        }
+        if shard.store().could_hold(long.bytes) { Ok(()) } else { Err(Refusal::OUT_OF_MEMORY) }
+    }
+}
+
+/// How many bytes are taken of those that are there: whole pieces, unless they are the last.
+fn whole_pieces(there: usize, left: usize) -> usize {
+    if there >= left { left } else { there - there % PIECE_BYTES }
+}
+
+/// Why one of some long arguments is refused, if one is.
+pub fn refusal_of(longs: &[LongValue]) -> Option<Refusal> {
+    longs.iter().find_map(|long| long.value.as_ref().err().cloned())
+}
+
+/// What a write that makes a string longer at one go is refused with.
+pub fn too_much_at_once() -> Refusal {
+    Refusal::new(format!("ERR APPEND and SETRANGE write at most {VALUE_BYTES_MAX} bytes at a time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_base::Principal;
+    use farcall_disk::testing::{Faults, SimulatedDisk};
+
+    use super::*;
+    use crate::durable::LOG_BYTES_MIN;
+    use crate::resp::Options;
+    use crate::resp::parse::LIMITS;
+    use crate::resp::reply::{Protocol, Reply};
+    use crate::store::{MEMORY_BYTES_MIN, Store};
+
+    /// Sends a request whose long arguments come in pieces; gives the reply, and how many bytes were kept
+    /// for it at most.
+    fn ask(
+        engine: &mut Engine,
+        session: &mut Session,
+        shard: &mut Shard,
+        words: &[&[u8]],
+    ) -> (String, usize) {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        let (mut parser, mut input, mut kept) = (Parser::default(), Vec::new(), 0);
+        let mut whole = None;
+        for piece in request.chunks(100_000) {
+            input.extend_from_slice(piece);
+            kept = kept.max(input.len());
+            loop {
+                whole = parser.parse(&input, LIMITS).expect("a request");
+                let is_waiting = whole.is_some() || parser.long().is_none();
+                if is_waiting || !engine.take_long(session, &mut parser, &mut input, shard).expect("one") {
+                    break;
+                }
+            }
+        }
+        assert_eq!(whole, Some(input.len()));
+        let mut reply = Reply::new(Vec::new(), Protocol::default());
+        assert!(engine.execute(parser.args(&input), session, &mut reply, shard), "it waits for nothing");
+        (String::from_utf8_lossy(&reply.into_bytes()).into_owned(), kept)
+    }
+
+    #[test]
+    fn durable_tables_refuse_long_values_and_keep_none() {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let mut shard = Shard::new(Store::new(2 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+        shard.open_log(Box::new(disk), LOG_BYTES_MIN).expect("an empty disk");
+        shard.create_table_at("default", Level::Flushed).expect("the first table");
+        let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
+        let mut session = Session::new(1, String::new(), Principal::Unproven, true, 0);
+        let long = vec![7; 3 * VALUE_BYTES_MAX];
+        let live_bytes = |shard: &Shard| shard.store().statistics().live_bytes;
+        let before = live_bytes(&shard);
+        let refused = "-ERR a value of a durable table has at most 1048576 bytes\r\n";
+        let (reply, kept) = ask(&mut engine, &mut session, &mut shard, &[b"SET", b"k", &long]);
+        assert_eq!((reply.as_str(), live_bytes(&shard)), (refused, before));
+        assert!(kept < 2 * 100_000, "{kept} bytes were kept");
+        let memory: [(&[&[u8]], &str); 6] = [
+            (&[b"SELECT", b"1"], "+OK\r\n"),
+            (&[b"SET", b"k", &long], "+OK\r\n"),
+            (&[b"MOVE", b"k", b"0"], refused),
+            (&[b"MULTI"], "+OK\r\n"),
+            (&[b"SELECT", b"0"], "+QUEUED\r\n"),
+            (&[b"SET", b"k", &long], "+QUEUED\r\n"),
+        ];
+        for (words, expected) in memory {
+            assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
+        }
+        let (reply, _) = ask(&mut engine, &mut session, &mut shard, &[b"EXEC"]);
+        assert_eq!(reply, format!("*2\r\n+OK\r\n{refused}"), "what was queued for another table");
+        while shard.store_mut().sweep() {}
+        assert!(live_bytes(&shard) < before + 4 * VALUE_BYTES_MAX, "one long value is there");
+    }
+}
