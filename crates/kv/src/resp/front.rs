@@ -278,7 +278,8 @@ impl Front {
         self.ready.push(ready);
     }
 
-    /// Now and then: sends those away that do not read, or send no more of a long value, and accepts clients again.
+    /// Now and then: sends those away that do not read, or send no more of a long value, and accepts clients
+    /// again.
     fn look_after(&mut self) {
         let now_ms = self.engine.now_ms();
         if now_ms < self.look_at_ms {

@@ -236,7 +236,7 @@ impl Parser {
         Ok(())
     }
 
-    /// So many bytes of the long argument were taken out of the request, which has none of them any more.
+    /// This many bytes of the long argument were taken out of the request, which has none of them any more.
     pub fn take_long(&mut self, taken: usize) {
         if let Stage::Long { left, bytes, awaited } = self.stage {
             self.stage = match awaited - taken {

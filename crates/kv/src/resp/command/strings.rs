@@ -31,7 +31,6 @@ fn reply_string(call: &mut Call<'_>, name: Name<'_>) -> Result<bool, Refusal> {
 }
 
 /// Replies with a part of a long value, which the client gets piece by piece.
-#[cold]
 fn reply_long(call: &mut Call<'_>, name: Name<'_>, part: (usize, usize)) {
     match call.store().hold_long(name) {
         Some(held) => call.reply.bulk_long(Reading::new(held, part)),
