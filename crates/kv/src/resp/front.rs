@@ -75,8 +75,8 @@ pub struct Front {
     arena: Vec<u8>,
     /// Bytes of something long that may still be read in this turn.
     long_left: usize,
-    /// Counts turns.
-    turns: usize,
+    /// Turns that had more to read than they do.
+    full_turns: usize,
     ready: Vec<Ready>,
     parser: Parser,
     spare: Vec<Vec<u8>>,
@@ -131,7 +131,7 @@ impl Front {
             options,
             arena: vec![0; TURN_BYTES],
             long_left: 0,
-            turns: 0,
+            full_turns: 0,
             ready: Vec::new(),
             parser: Parser::default(),
             spare: Vec::new(),
@@ -177,9 +177,8 @@ impl Front {
             self.engine.begin_turn(unix_ms());
             let mut at = 0;
             self.long_left = TURN_LONG_BYTES;
-            // Each is the first one at times: there may be more to read than a turn does.
-            let first = self.turns % events.len().max(1);
-            self.turns = self.turns.wrapping_add(1);
+            // When there was more to read than a turn does, another one is the first in the next.
+            let first = self.full_turns % events.len().max(1);
             for event in events[first..].iter().chain(&events[..first]) {
                 let (flags, token) = (event.flags, event.data.u64());
                 match token {
@@ -192,6 +191,7 @@ impl Front {
                     number => self.accept((number - 1) as usize),
                 }
             }
+            self.full_turns += usize::from(self.long_left == 0 || at == self.arena.len());
             next = self.execute();
             self.flush();
             self.look_after();
