@@ -1,0 +1,153 @@
+// What calls and messages cost from C: `price CALLS MESSAGES`, two processes over ring+shm. Rank r runs on the
+// r-th core that the process may use. Prints the median round trip of 30 B in nanoseconds, and messages of 8 B
+// in a second: one by one, and in batches of 10. See scripts/bench-c.
+
+#define _GNU_SOURCE
+
+#include <farcall.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ECHO = 1, STOP = 2, TAG = 7, BATCH = 10 };
+
+static size_t arrived;
+static int is_over;
+
+#define MUST(expression)                                                                                     \
+    do {                                                                                                     \
+        farcall_status_t status_ = (expression);                                                             \
+        if (status_ != FARCALL_OK) {                                                                         \
+            fprintf(stderr, "%s: %s\n", #expression, farcall_status_text(status_));                          \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+static void echo(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
+    (void)context;
+    (void)endpoint;
+    MUST(farcall_reply(request, farcall_request_data(request), farcall_request_length(request)));
+}
+
+static void stop(void *context, farcall_endpoint_t *endpoint, farcall_request_t *request) {
+    (void)context;
+    (void)endpoint;
+    is_over = 1;
+    MUST(farcall_reply(request, NULL, 0));
+}
+
+static void count_message(void *context, farcall_endpoint_t *endpoint, const farcall_message_t *message) {
+    (void)context;
+    (void)endpoint;
+    arrived += message->status == FARCALL_OK;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1e9 * (double)time.tv_sec + (double)time.tv_nsec;
+}
+
+static int by_size(const void *left, const void *right) {
+    double difference = *(const double *)left - *(const double *)right;
+    return (difference > 0) - (difference < 0);
+}
+
+// The core of a rank, of those that this process may use.
+static void pin(uint32_t rank) {
+    cpu_set_t allowed, one;
+    int core, found = 0;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return;
+    }
+    for (core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &allowed) && found++ == (int)rank) {
+            CPU_ZERO(&one);
+            CPU_SET(core, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+    }
+}
+
+static double echo_ns(farcall_endpoint_t *endpoint, farcall_peer_t peer, size_t calls) {
+    double *times = malloc(calls * sizeof *times), median;
+    char bytes[30] = {0};
+    size_t i, warm_up = calls / 10;
+    for (i = 0; i < warm_up + calls; i++) {
+        farcall_payload_t *answer;
+        double begun = now();
+        MUST(farcall_call(endpoint, peer, ECHO, bytes, sizeof bytes, FARCALL_DEFAULT_TIMEOUT, &answer, NULL));
+        if (i >= warm_up) {
+            times[i - warm_up] = now() - begun;
+        }
+        farcall_payload_release(answer);
+    }
+    qsort(times, calls, sizeof *times, by_size);
+    median = times[calls / 2];
+    free(times);
+    return median;
+}
+
+// Messages in a second, until the last has arrived: the call behind them is answered after it.
+static double rate(farcall_endpoint_t *endpoint, farcall_peer_t peer, size_t messages, int in_batches) {
+    char bytes[8] = {0};
+    farcall_piece_t pieces[BATCH];
+    size_t sent, done = 0, i;
+    double begun;
+    for (i = 0; i < BATCH; i++) {
+        pieces[i].data = bytes;
+        pieces[i].length = sizeof bytes;
+    }
+    begun = now();
+    while (done < messages) {
+        if (in_batches) {
+            MUST(farcall_send_many(endpoint, peer, TAG, pieces, BATCH, &sent));
+            done += sent;
+        } else {
+            MUST(farcall_send(endpoint, peer, TAG, bytes, sizeof bytes, FARCALL_DEFAULT_TIMEOUT));
+            done += 1;
+        }
+    }
+    MUST(farcall_call(endpoint, peer, ECHO, bytes, 1, FARCALL_DEFAULT_TIMEOUT, NULL, NULL));
+    return 1e9 * (double)done / (now() - begun);
+}
+
+int main(int count, char **arguments) {
+    const char *settings[] = {"endpoint.idle=spin", NULL};
+    farcall_node_options_t options = FARCALL_NODE_OPTIONS_INIT;
+    farcall_error_t error = FARCALL_ERROR_INIT;
+    farcall_node_t *node;
+    farcall_endpoint_t *endpoint;
+    farcall_peer_t peer;
+    uint32_t rank;
+    size_t calls = count > 1 ? (size_t)atol(arguments[1]) : 100000;
+    size_t messages = count > 2 ? (size_t)atol(arguments[2]) : 5000000;
+    options.kind = FARCALL_NODE_LOCAL;
+    options.processes = 2;
+    MUST(farcall_node_open(&options, &node, &error));
+    MUST(farcall_node_rank(node, &rank, NULL));
+    pin(rank);
+    MUST(farcall_endpoint_open(node, "ring+shm", settings, &endpoint, &error));
+    MUST(farcall_serve(endpoint, ECHO, echo, NULL));
+    MUST(farcall_serve(endpoint, STOP, stop, NULL));
+    MUST(farcall_on_message(endpoint, count_message, NULL));
+    if (rank == 1) {
+        while (!is_over) {
+            MUST(farcall_poll(endpoint, NULL));
+        }
+        MUST(farcall_poll(endpoint, NULL));
+    } else {
+        MUST(farcall_peer(endpoint, 1, 0, FARCALL_DEFAULT_TIMEOUT, &peer, &error));
+        MUST(farcall_wait_for_peer(endpoint, peer));
+        printf("%.0f ", echo_ns(endpoint, peer, calls));
+        printf("%.0f ", rate(endpoint, peer, messages, 0));
+        printf("%.0f\n", rate(endpoint, peer, messages, 1));
+        MUST(farcall_call(endpoint, peer, STOP, NULL, 0, FARCALL_DEFAULT_TIMEOUT, NULL, NULL));
+    }
+    MUST(farcall_node_barrier(node, "done", UINT64_C(60000000000), &error));
+    MUST(farcall_endpoint_close(endpoint));
+    MUST(farcall_node_close(node));
+    return 0;
+}
