@@ -87,22 +87,23 @@ fn without_a_recorder_the_callers_context_arrives_unchanged() {
 fn a_malformed_context_is_dropped_and_counted_and_the_request_runs() {
     let _alone = alone();
     let Pair { client, server, .. } = &pair(false);
-    let before = malformed();
+    let before = counted("malformed_contexts");
     let mut request = Vec::new();
     TraceContext::put(Some(&given()), &mut request);
     request[1..17].fill(0);
     request.push(7);
     let answer = client.call(*server, Scope::SERVICE, &request).within(LONG).wait().expect("an answer");
     assert_eq!(&answer[..], [0, 0], "`Ok(None)`: there was no context");
-    assert_eq!(malformed() - before, 1);
+    assert_eq!(counted("malformed_contexts") - before, 1);
     let cut = client.call(*server, Scope::SERVICE, &request[..20]).within(LONG).wait();
     assert!(cut.is_err(), "where the request begins is not known");
 }
 
-fn malformed() -> u64 {
+/// One of the counters of spans; 0 before the first use.
+fn counted(name: &str) -> u64 {
     let groups = CounterFile::open_process(std::process::id()).expect("this process").groups;
     let counters = groups.iter().filter(|group| group.label == "spans").flat_map(|group| &group.counters);
-    counters.filter(|counter| counter.name == "malformed_contexts").map(|counter| counter.value).sum()
+    counters.filter(|counter| counter.name == name).map(|counter| counter.value).sum()
 }
 
 /// What a recorder has written.
@@ -233,4 +234,36 @@ fn a_handler_is_the_child_of_its_call_and_failures_are_said() {
     let in_handler = TraceContext::from_headers(in_handler.as_bytes(), None).expect("a header");
     let own = by_id[&in_handler.span.number().to_be_bytes().to_vec()];
     assert_eq!(own.kind, 2, "what a handler calls is caused by the server's span");
+}
+
+/// A disk without room.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_is_lost_and_counted_and_calls_go_on() {
+    let _alone = alone();
+    let pair = pair(false);
+    let counts = || ["ended", "written", "not_written"].map(counted);
+    let before = counts();
+    let window = Duration::from_millis(1);
+    let recorder = SpanRecorder::start(Resource::process("orders"), Keep { slowest: 2, window }, Full);
+    for _ in 0..20 {
+        pair.client.call_typed::<Scope>(pair.server, &7, LONG).expect("an answer");
+    }
+    // The last handler may return after its answer has arrived.
+    drop(pair);
+    drop(recorder.expect("the first"));
+    let after = counts();
+    assert_eq!((after[0] - before[0], after[1] - before[1]), (40, 0));
+    assert!(after[2] - before[2] >= 4, "of each end the slowest two at least");
 }

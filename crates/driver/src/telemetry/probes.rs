@@ -3,7 +3,8 @@
 //! where it is and where its arguments lie.
 //!
 //! They are built with the feature `probes`. Without it the functions are empty and the notes are not there:
-//! arguments have to be in registers at the place of a probe, which is not nothing on the path of a small call.
+//! arguments have to be in registers at the place of a probe, which is not nothing on the path of a small
+//! call.
 //! `docs/probes.md` is the table for people; a test holds it against the notes of a program.
 
 /// Whether probes are built.
@@ -24,7 +25,7 @@ macro_rules! probes {
     ($($name:ident($($argument:ident: $type:ty),+) = $doc:literal;)+) => {
         $(
             #[doc = $doc]
-            #[inline(always)]
+            #[inline]
             pub fn $name($($argument: $type),+) {
                 #[cfg(feature = "probes")]
                 probe::probe!(farcall, $name, $($argument),+);

@@ -9,6 +9,16 @@
 //! While a process has a [`SpanRecorder`], both ends of such calls are spans, of which it keeps the slowest
 //! and writes them for a collector of OpenTelemetry. Without one the context of the caller passes through
 //! unchanged.
+//!
+//! ```
+//! use farcall::spans::TraceContext;
+//!
+//! let header = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+//! let scope = TraceContext::enter(TraceContext::from_headers(header, None).ok());
+//! // What is called here is a part of that trace.
+//! assert!(TraceContext::current().is_some());
+//! drop(scope);
+//! ```
 
 mod begun;
 mod context;

@@ -110,8 +110,9 @@ pub struct SpanRecorder {
 }
 
 impl SpanRecorder {
-    /// Begins to record: from now on both ends of calls of traced services in this process are spans. They are
-    /// written as [`lines`] to `to`, by a thread of their own. What `to` does not take is lost and counted.
+    /// Begins to record: from now on both ends of calls of traced services in this process are spans. They
+    /// are written as [`lines`] to `to`, by a thread of their own. What `to` does not take is lost and
+    /// counted.
     ///
     /// # Errors
     /// The process has a recorder, or the system no thread.

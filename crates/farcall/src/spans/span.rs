@@ -60,7 +60,7 @@ impl Span {
     }
 }
 
-/// The beginning of a text, at most so many bytes of it.
+/// The beginning of a text, of at most `bytes_max` bytes.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let is_end = |&end: &usize| text.is_char_boundary(end);
     let end = (0..=bytes_max.min(text.len())).rev().find(is_end).unwrap_or(0);
