@@ -2,6 +2,7 @@
 //!
 //! That takes root, `ip` and `iptables`. Without them a test says so and passes.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,14 +87,26 @@ impl Network {
 
     /// Starts this test, called `test`, once more on a host.
     pub fn start(&self, host: &str, test: &str, transport: &str) -> Process {
+        let this = std::env::current_exe().expect("this program has a path");
+        self.start_by(host, &[this.as_os_str()], test, transport, &[])
+    }
+
+    /// As [`Network::start`], by these words, which end with this program, and with these variables.
+    pub fn start_by(
+        &self,
+        host: &str,
+        words: &[&OsStr],
+        test: &str,
+        transport: &str,
+        variables: &[(&str, &OsStr)],
+    ) -> Process {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("{}{host}", self.prefix)]);
-        command.arg(std::env::current_exe().expect("this program has a path"));
-        command.args(["--exact", test, "--nocapture"]);
+        command.args(words).args(["--exact", test, "--nocapture"]);
         LAUNCH_VARIABLES.iter().for_each(|variable| {
             command.env_remove(variable);
         });
-        command.env(ROLE, host).env(TRANSPORT, transport);
+        command.env(ROLE, host).env(TRANSPORT, transport).envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`ip` runs");
         let input = child.stdin.take().expect("it is piped");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -140,7 +153,7 @@ const SAYS: &str = "says: ";
 impl Process {
     /// The next thing that it says.
     #[track_caller]
-    fn hears(&mut self) -> String {
+    pub fn hears(&mut self) -> String {
         loop {
             let mut line = String::new();
             let bytes = self.output.read_line(&mut line).expect("it is text");
@@ -264,6 +277,12 @@ fn call() {
             ["way"] => {
                 let peer = orders.peer().expect("a server is known");
                 say(endpoint.way(peer).map_or("none", |taken| taken.way));
+            }
+            ["why"] => {
+                let peer = orders.peer().expect("a server is known");
+                let others = endpoint.way(peer).map(|taken| taken.not_taken).unwrap_or_default();
+                let said = others.iter().map(|other| format!("not {}: {}", other.way, other.why));
+                say(said.collect::<Vec<_>>().join("; "));
             }
             _ => obey_either(&command),
         }
