@@ -28,6 +28,9 @@ use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory, populate_ring};
 use crate::segment::Mapping;
 use crate::sleep;
 
+/// How long a draft is at first: as long as records are that hold many short messages.
+const DRAFT_BYTES: usize = 16 << 10;
+
 /// The writing end: the ring in the peer's segment.
 #[derive(Debug)]
 pub struct ShmSender {
@@ -35,7 +38,9 @@ pub struct ShmSender {
     runway: Runway,
     /// The record that is being written. The peer keeps looking at the first line of the next record; if that
     /// line were written piece by piece, each piece would have to win it back from the peer's cache.
-    draft: Box<[u8]>,
+    /// As long as the longest yet: one of the ring's length would be cleared by the allocator as a whole,
+    /// where it uses memory again, and so have all of its pages.
+    draft: Vec<u8>,
     /// How much of the record is in its place already, its first line left out; 0 when nothing is.
     written_bytes: usize,
     /// For payloads, in blocks and in records.
@@ -61,7 +66,7 @@ impl ShmSender {
     ) -> Self {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes());
-        let draft = vec![0; ring.bytes()].into_boxed_slice();
+        let draft = vec![0; ring.bytes().min(DRAFT_BYTES)];
         let copier = PayloadCopier::new(nontemporal);
         let message_copier = StreamCopier::new(nontemporal);
         Self {
@@ -86,6 +91,20 @@ impl ShmSender {
         let behind = core::mem::take(&mut self.written_bytes)..length - RECORD_HEADER_BYTES;
         self.ring.copy_part(offset, behind.start, &self.draft[behind], &mut self.copier);
         self.ring.write_first_line(offset, &self.draft);
+    }
+
+    /// Makes the draft long enough for a record.
+    #[inline(always)]
+    fn draft_for(&mut self, length: usize) {
+        if length > self.draft.len() {
+            self.lengthen_draft(length);
+        }
+    }
+
+    #[inline(never)]
+    fn lengthen_draft(&mut self, length: usize) {
+        assert!(length <= self.ring.bytes(), "a record outside the ring");
+        self.draft.resize(length.next_power_of_two().min(self.ring.bytes()), 0);
     }
 
     /// Makes a part of the next record's place ready, should it have `length` bytes; whether there is more
@@ -132,12 +151,14 @@ impl LaneSender for ShmSender {
     #[inline(always)]
     fn record(&mut self, _offset: usize, length: usize) -> &mut [u8] {
         // Its place is looked at when it is published.
+        self.draft_for(length);
         &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 
     /// Where lines come quickly from the peer's cache, to copy twice costs more than to fetch them one after
     /// the other. The draft behind what was written before, and what is in the first line, stay drafts.
     fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.draft_for(RECORD_HEADER_BYTES + at + payload.len());
         if !self.copier.may_go_by_parts() || payload.len() < FIRST_LINE_BYTES {
             self.draft[at..at + payload.len()].copy_from_slice(payload);
             return;
