@@ -94,14 +94,13 @@ impl ShmSender {
     }
 
     /// Makes the draft long enough for a record.
-    #[inline(always)]
+    #[inline]
     fn draft_for(&mut self, length: usize) {
         if length > self.draft.len() {
             self.lengthen_draft(length);
         }
     }
 
-    #[inline(never)]
     fn lengthen_draft(&mut self, length: usize) {
         assert!(length <= self.ring.bytes(), "a record outside the ring");
         self.draft.resize(length.next_power_of_two().min(self.ring.bytes()), 0);
