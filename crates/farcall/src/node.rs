@@ -172,7 +172,22 @@ impl Node {
 
     /// A new endpoint with settings of its own.
     pub fn endpoint_with(&self, kind: TransportKind, settings: &Settings) -> Result<Endpoint, EndpointError> {
-        let endpoint = self.endpoints[kind.index()].fetch_add(1, Ordering::Relaxed);
+        let numbers = &self.endpoints[kind.index()];
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        let made = self.numbered_endpoint(number, kind, settings);
+        if made.is_err() {
+            // Peers look for the first one by its number. If another was made meanwhile, the number is lost.
+            let _ = numbers.compare_exchange(number + 1, number, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        made
+    }
+
+    fn numbered_endpoint(
+        &self,
+        endpoint: u32,
+        kind: TransportKind,
+        settings: &Settings,
+    ) -> Result<Endpoint, EndpointError> {
         let Bootstrap { rank, incarnation, directory, .. } = &self.bootstrap;
         let identity = Identity { incarnation: *incarnation, rank: *rank, endpoint };
         let site = match &self.host {

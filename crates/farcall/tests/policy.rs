@@ -251,3 +251,15 @@ fn a_typed_service_learns_who_calls() {
     let user = rustix::process::geteuid().as_raw();
     assert_eq!(pair.client.call_typed::<Whoami>(pair.server, &(), LONG), Ok(format!("uid {user}")));
 }
+
+/// Peers ask for the first endpoint by its number.
+#[test]
+fn an_endpoint_that_is_refused_takes_no_number() {
+    let useless = TestFile::new("useless", "what is no rule\n");
+    let pair = Pair::new(TransportKind::BASIC_UDP, settings(&[]), tell_callers);
+    let kind = TransportKind::HOMA_UDP;
+    pair.node.endpoint_with(kind, &with(&[], Some(&useless))).expect_err("the policy is of no use");
+    let first = pair.node.endpoint_with(kind, &settings(&[])).expect("an endpoint");
+    let own_rank = pair.node.rank();
+    assert!(first.peer_endpoint(own_rank, 0).is_ok(), "it is the one that is looked for");
+}
