@@ -80,7 +80,7 @@ pub enum Command {
     Ps(Ps),
     /// Prints the counters of a running process
     Stat(Stat),
-    /// Shows what running processes do, live: processes, endpoints, ways and stores, with rates and stalls; `h` lists its keys
+    /// Shows live what processes, endpoints, ways and stores do, with rates and stalls; `h` lists its keys
     Top(Top),
     /// Serves the counters of all processes of this machine to Prometheus and others of its kind
     Export(Export),

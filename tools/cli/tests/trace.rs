@@ -44,6 +44,29 @@ fn traced_calls_are_shown_part_by_part_and_written_for_perfetto() {
 }
 
 #[test]
+fn the_slowest_traced_calls_are_written_as_spans() {
+    let file = path("spans.jsonl");
+    let trace = format!("--trace={file}");
+    text(&farcall(&[
+        "perf",
+        "--transport",
+        "ring+sim",
+        "--sizes",
+        "100",
+        "--count",
+        "300",
+        "--quiet",
+        &trace,
+    ]));
+    let written = std::fs::read_to_string(&file).expect("the file was written");
+    std::fs::remove_file(&file).expect("it can be removed");
+    let of_end = |kind| written.matches(&format!("\"kind\":{kind}")).count();
+    assert_eq!((of_end(3), of_end(2), of_end(1)), (100, 100, 800));
+    let refused = farcall(&["msgrate", "--transport", "ring+sim", &trace]);
+    assert_eq!(refused.status.code(), Some(2), "spans are of calls");
+}
+
+#[test]
 fn every_workload_that_makes_calls_shows_their_parts() {
     let workloads: [&[&str]; 6] = [
         &["perf", "readDist", "--transport", "ring+shm", "--count", "600", "--objects", "100"],
@@ -229,7 +252,8 @@ fn top_does_what_keys_say() {
     let mut screen = script.stdout.take().expect("it is piped");
     let mut shown = String::new();
     // What is drawn after a key says that it was heard. Only what changes is drawn again.
-    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "the next tab"), ("hq", LEAVES)] {
+    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "the next tab"), ("hq", LEAVES)]
+    {
         keys.write_all(key.as_bytes()).expect("it is there");
         while !shown.contains(expected) {
             let mut bytes = [0; 4096];

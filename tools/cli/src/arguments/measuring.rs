@@ -21,7 +21,7 @@ const BLOCKS: u64 = 8;
 #[derive(Clone, Debug, Args)]
 pub struct Tracing {
     /// Traces calls or messages: prints what each part of them took, and writes the newest ones to a file
-    /// that Perfetto reads
+    /// that Perfetto reads; with a name that ends with .jsonl, the slowest calls as spans of OpenTelemetry
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub trace: Option<Option<PathBuf>>,
 }
@@ -55,8 +55,18 @@ impl Tracing {
         if self.file().is_some() && measurements > 1 {
             return Err(Failure::Usage(format!("--trace=FILE takes the {what} of one measurement; {how}")));
         }
+        if what != "calls" && self.file().is_some_and(wants_spans) {
+            return Err(Failure::Usage(format!(
+                "spans of OpenTelemetry (--trace=FILE.jsonl) are of calls, and these are {what}; choose a file with another ending for Perfetto"
+            )));
+        }
         Ok(())
     }
+}
+
+/// Whether the file's name says that it is to have spans of OpenTelemetry.
+pub fn wants_spans(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "jsonl")
 }
 
 /// Whether the command is only planned.

@@ -175,7 +175,7 @@ pub struct Top {
     /// Prints once as plain text and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
-    /// Ends after this many intervals [default: at a key or an interrupt, or when the processes that were named have ended]
+    /// Ends after this many intervals [default: at a key, or with the processes that were named]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
     pub count: Option<u64>,
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use farcall_lab::explain::trace::{
-    MESSAGE_PART_WORDS, MESSAGE_PARTS, PART_WORDS, PARTS, Part, Traced, TracedMessages, perfetto,
+    MESSAGE_PART_WORDS, MESSAGE_PARTS, PART_WORDS, PARTS, Part, Traced, TracedMessages, otlp, perfetto,
     perfetto_of_messages,
 };
 use farcall_lab::files::write_beside;
 use farcall_lab::record::Statistic;
 use serde_json::{Value, json};
 
+use crate::arguments::measuring::wants_spans;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -42,7 +43,11 @@ pub fn show(about: &str, traced: &Traced, file: Option<&Path>, report: &mut Repo
             trace.incomplete, trace.disordered
         ))?;
     }
-    file.map_or(Ok(()), |path| write(path, &perfetto(&traced.joined.calls)))
+    match file {
+        Some(path) if wants_spans(path) => write(path, &otlp(traced, about)),
+        Some(path) => write(path, &perfetto(&traced.joined.calls).to_string()),
+        None => Ok(()),
+    }
 }
 
 /// Prints the waterfall of tagged messages, and writes them where the command line says.
@@ -69,7 +74,7 @@ pub fn show_messages(
             trace.incomplete, trace.disordered
         ))?;
     }
-    file.map_or(Ok(()), |path| write(path, &perfetto_of_messages(&traced.joined.messages)))
+    file.map_or(Ok(()), |path| write(path, &perfetto_of_messages(&traced.joined.messages).to_string()))
 }
 
 fn head(report: &mut Report) -> Result<(), Failure> {
@@ -77,8 +82,8 @@ fn head(report: &mut Report) -> Result<(), Failure> {
         .line(format_args!("  {:<20} {:>10} {:>10} {:>10} {:>10}", "part", "p50", "mean", "typical", "slow"))
 }
 
-fn write(path: &Path, document: &Value) -> Result<(), Failure> {
-    write_beside(path, document.to_string().as_bytes())
+fn write(path: &Path, document: &str) -> Result<(), Failure> {
+    write_beside(path, document.as_bytes())
         .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display())))
 }
 

@@ -6,6 +6,7 @@
 mod join;
 mod messages;
 mod occupancy;
+mod otlp;
 mod perfetto;
 mod summary;
 
@@ -18,6 +19,7 @@ pub use messages::{
     TracedMessage, TracedMessages, join_messages,
 };
 pub use occupancy::{Occupancy, Standstill, occupancy};
+pub use otlp::otlp;
 pub use perfetto::{perfetto, perfetto_of_messages};
 pub use summary::{PART_WORDS, PARTS, Part, TraceSummary, summary};
 
@@ -28,6 +30,8 @@ pub struct Traced {
     pub joined: Joined,
     /// What their parts took; `None` when no call has all its points.
     pub summary: Option<TraceSummary>,
+    /// Whether the times are those of a simulation.
+    pub is_simulated: bool,
 }
 
 impl Traced {
@@ -35,7 +39,7 @@ impl Traced {
     pub fn of<'a>(launches: impl IntoIterator<Item = &'a [HostTrace]>, clock: &Clock) -> Self {
         let mut joined = Joined::default();
         launches.into_iter().for_each(|traces| joined.extend(join(traces, clock)));
-        Self { summary: summary(&joined), joined }
+        Self { summary: summary(&joined), joined, is_simulated: clock.is_simulated() }
     }
 
     /// As [`Traced::of`], of endpoints on this machine.
