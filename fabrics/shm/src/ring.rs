@@ -196,12 +196,11 @@ impl LaneSender for ShmSender {
         self.wanted_bytes.store(wanted_bytes, Ordering::Relaxed);
     }
 
-    fn make_ready(&mut self, bytes: usize) {
-        populate_ring(self.ring.mapping(), bytes);
-    }
-
-    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
-        self.ring.give_back(used_bytes, kept);
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>) {
+        match kept {
+            None => populate_ring(self.ring.mapping(), used_bytes),
+            Some(kept) => self.ring.give_back(used_bytes, kept),
+        }
     }
 
     #[inline]

@@ -121,10 +121,9 @@ impl LaneSender for MemorySender {
         loan.copy_from_slice(payload);
     }
 
-    fn make_ready(&mut self, _bytes: usize) {}
-
     /// As memory that went and came again, it is zero.
-    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>) {
+        let Some(kept) = kept else { return };
         let mut ring = memory(&self.ring);
         let Range { start, end } = kept;
         let is_kept = |line: usize| match start < end {

@@ -99,15 +99,11 @@ pub trait LaneSender: Send {
     /// When the lengths differ.
     fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]);
 
-    /// What comes next lies in the first `bytes` of the ring: where its memory comes when it is touched, it
-    /// may come now. Promises nothing.
-    fn make_ready(&mut self, bytes: usize);
-
-    /// Gives back what memory of the ring it can, as a fabric does whose memory comes when it is touched. The
-    /// first `used_bytes` are used next, and the offsets in `kept` may be in use by the peer or hold what is
-    /// cleared ahead; they go on at the start of the ring where the end is not behind the start. Everything
-    /// else is free, and can be written again.
-    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>);
+    /// What comes next lies in the first `used_bytes` of the ring: where its memory comes when it is touched,
+    /// it may come now, and with `kept` other memory may go. The offsets in `kept` may be in use by the peer
+    /// or hold what is cleared ahead; they go on at the start of the ring where the end is not behind the
+    /// start. Everything else is free then, and can be written again.
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>);
 
     /// When the doorbell must be rung again although nothing else happens; `None` when it need not.
     fn next_deadline(&self) -> Option<Instant>;

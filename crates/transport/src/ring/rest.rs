@@ -48,7 +48,7 @@ impl<D: LaneDriver> Session<D> {
             && let Some(sender) = &mut self.tx.sender
         {
             self.tx.ready_bytes = rest.used_bytes;
-            sender.give_back(rest.used_bytes, rest.kept);
+            sender.fit(rest.used_bytes, Some(rest.kept));
         }
         if self.rx.consumer.look() {
             self.return_credit(shared);
@@ -61,7 +61,7 @@ impl<D: LaneDriver> Session<D> {
         if lap_bytes > self.tx.ready_bytes {
             self.tx.ready_bytes = lap_bytes;
             if let Some(sender) = &mut self.tx.sender {
-                sender.make_ready(lap_bytes);
+                sender.fit(lap_bytes, None);
             }
         }
     }

@@ -199,12 +199,8 @@ impl<S: LaneSender> LaneSender for ByHand<S> {
         self.inner.copy_payload(kind, loan, payload);
     }
 
-    fn make_ready(&mut self, bytes: usize) {
-        self.inner.make_ready(bytes);
-    }
-
-    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
-        self.inner.give_back(used_bytes, kept);
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>) {
+        self.inner.fit(used_bytes, kept);
     }
 
     fn next_deadline(&self) -> Option<Instant> {

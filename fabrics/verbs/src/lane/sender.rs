@@ -252,9 +252,7 @@ impl LaneSender for VerbsSender {
     }
 
     /// All of a ring is pinned for the card.
-    fn make_ready(&mut self, _bytes: usize) {}
-
-    fn give_back(&mut self, _used_bytes: usize, _kept: Range<usize>) {}
+    fn fit(&mut self, _used_bytes: usize, _kept: Option<Range<usize>>) {}
 
     fn next_deadline(&self) -> Option<Instant> {
         None

@@ -175,13 +175,9 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
         self.inner.ring_doorbell() && self.waiting.is_empty()
     }
 
-    fn make_ready(&mut self, bytes: usize) {
-        self.inner.make_ready(bytes);
-    }
-
     /// Records that wait are kept, as those are that the peer has not read.
-    fn give_back(&mut self, used_bytes: usize, kept: Range<usize>) {
-        self.inner.give_back(used_bytes, kept);
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>) {
+        self.inner.fit(used_bytes, kept);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
