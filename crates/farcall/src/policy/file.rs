@@ -98,8 +98,8 @@ impl PolicyFile {
     }
 
     /// Looks whether the file has changed, at most once a second, and reads it then; whether the policy is
-    /// another one now. A file that is of no use changes nothing, which standard error says once for each reason; the
-    /// next look tries again.
+    /// another one now. A file that is of no use changes nothing, which standard error says once for each
+    /// reason; the next look tries again.
     pub fn renew(&mut self) -> bool {
         match self.look() {
             Ok(has_changed) => has_changed,

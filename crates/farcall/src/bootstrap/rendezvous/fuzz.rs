@@ -76,7 +76,7 @@ struct Cluster {
 impl Cluster {
     fn new() -> Self {
         let mut cluster = Self {
-            registry: Registry::new(SIZE, 0),
+            registry: Registry::new(SIZE, 0).expect("memory"),
             members: BTreeSet::from([HONEST]),
             waits: BTreeSet::new(),
             watches: BTreeSet::new(),

@@ -72,12 +72,19 @@ pub enum RendezvousError {
         /// Where it would listen.
         address: SocketAddr,
     },
-    /// No thread or descriptor is left.
+    /// No thread, descriptor or memory is left.
     #[error("cannot start the rendezvous: {reason}; end other processes or raise the limits of this one")]
     Resources {
         /// The system's own words.
         reason: String,
     },
+}
+
+/// What the rendezvous knows, of which there may be more than memory.
+fn registry(size: u32, hosts_fingerprint: u64) -> Result<Registry, RendezvousError> {
+    let no_memory = io::Error::from_raw_os_error(rustix::io::Errno::NOMEM.raw_os_error());
+    Registry::new(size, hosts_fingerprint)
+        .map_err(|_| RendezvousError::Resources { reason: explained(&no_memory) })
 }
 
 impl Rendezvous {
@@ -86,12 +93,12 @@ impl Rendezvous {
         if !(1..=RANKS_MAX).contains(&size) {
             return Err(RendezvousError::Size { size });
         }
-        Self::listen(&address, address.to_string(), Registry::new(size, 0))
+        Self::listen(&address, address.to_string(), registry(size, 0)?)
     }
 
     /// Serves processes without ranks at `address`: names alone. Port 0 takes any free port.
     pub fn bind_open(address: impl ToSocketAddrs + ToString) -> Result<Self, RendezvousError> {
-        Self::listen(&address, address.to_string(), Registry::new(0, 0))
+        Self::listen(&address, address.to_string(), registry(0, 0)?)
     }
 
     /// As [`Rendezvous::bind`], at the place that a launch names, for members whose host list has the given
@@ -106,7 +113,7 @@ impl Rendezvous {
             reason: error.to_string(),
         };
         let addresses = place.addresses_to_listen_at().map_err(refused)?;
-        Self::listen(&addresses[..], place.to_string(), Registry::new(size, hosts_fingerprint))
+        Self::listen(&addresses[..], place.to_string(), registry(size, hosts_fingerprint)?)
     }
 
     fn listen(at: impl ToSocketAddrs, address: String, registry: Registry) -> Result<Self, RendezvousError> {

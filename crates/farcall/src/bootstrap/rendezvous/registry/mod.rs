@@ -16,7 +16,7 @@ mod member;
 mod news;
 mod rank;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, TryReserveError};
 use std::time::{Duration, Instant};
 
 use farcall_base::Address;
@@ -68,11 +68,14 @@ pub(super) struct Registry {
 
 impl Registry {
     /// For a world of `size` ranks, or of none; `hosts_fingerprint` is that of the host list, or 0 without
-    /// one.
-    pub(super) fn new(size: u32, hosts_fingerprint: u64) -> Self {
-        Self {
+    /// one. Fails where there is no memory for so many.
+    pub(super) fn new(size: u32, hosts_fingerprint: u64) -> Result<Self, TryReserveError> {
+        let mut ranks = Vec::new();
+        ranks.try_reserve_exact(size as usize)?;
+        ranks.extend((0..size).map(|_| Rank::default()));
+        Ok(Self {
             hosts_fingerprint,
-            ranks: (0..size).map(|_| Rank::default()).collect(),
+            ranks,
             members: BTreeMap::new(),
             open: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -80,7 +83,7 @@ impl Registry {
             values: Values::default(),
             news: News::default(),
             bytes: 0,
-        }
+        })
     }
 
     /// The connection that holds the place that a process asks for.

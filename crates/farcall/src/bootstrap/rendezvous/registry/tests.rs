@@ -42,7 +42,7 @@ struct World {
 
 impl World {
     fn new(size: u32) -> Self {
-        Self { registry: Registry::new(size, 0), now: Instant::now() }
+        Self { registry: Registry::new(size, 0).expect("memory"), now: Instant::now() }
     }
 
     /// Ranks 0 and 1, over the connections 10 and 11, as incarnations 100 and 101.
@@ -173,7 +173,7 @@ fn an_incarnation_is_no_proof() {
 
 #[test]
 fn another_size_or_host_list_is_refused() {
-    let mut world = World { registry: Registry::new(2, 5), now: Instant::now() };
+    let mut world = World { registry: Registry::new(2, 5).expect("memory"), now: Instant::now() };
     let listed =
         |size, hosts_fingerprint| Join { place: Place::Rank { rank: 0, size, hosts_fingerprint }, ..open(1) };
     assert_eq!(world.join(1, listed(3, 5)), Err(Refusal::Size { asked: 3, size: 2 }));
