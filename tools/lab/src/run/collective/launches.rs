@@ -161,8 +161,11 @@ fn launch(
             let fabric = SimulatedFabric { schedule: means.schedule.clone(), ..fabric };
             let run = simulated::run_heard(plan, fabric, *transport, settings, heard)?;
             let simulated::SimulatedOperations { times, repeated, run, traces } = run;
-            // Counters of the fabric are brought up to date now and then, and its totals are exact.
-            let losses = Losses { dropped: run.totals.drops(), ..Losses::of(&run.counters) };
+            // Counters of the fabric are brought up to date now and then, and its totals are exact. What was
+            // injected never came to it.
+            let counted = Losses::of(&run.counters);
+            let dropped = counted.dropped.max(run.totals.drops() + counted.injected);
+            let losses = Losses { dropped, ..counted };
             Launch { times, repeated, losses, simulated: Some(run), traces }
         }
         Place::Threads => {
