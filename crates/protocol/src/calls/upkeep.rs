@@ -5,8 +5,8 @@
 const PATIENCE_MIN_TICKS: u8 = 2;
 
 /// The most ticks between two questions. Each question without news doubles the distance, less up to a
-/// [`PATIENCE_SPREAD`]th of it that is drawn: what was lost together because it came together is not asked for
-/// together again.
+/// [`PATIENCE_SPREAD`]th of it that is drawn: what was lost together because it came together is not asked
+/// for together again.
 const PATIENCE_MAX_TICKS: u8 = 32;
 const PATIENCE_SPREAD: u8 = 4;
 

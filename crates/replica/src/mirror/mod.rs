@@ -201,8 +201,8 @@ impl Mirror {
         self.lock().registry_answered(answer);
     }
 
-    /// Begins to compare all replicas with the image here, unless that is in progress; with `repairs`, what is
-    /// damaged is written again from what is not.
+    /// Begins to compare all replicas with the image here, unless that is in progress; with `repairs`, what
+    /// is damaged is written again from what is not.
     pub fn scrub(&self, repairs: bool) {
         self.lock().begin_scrub(repairs);
     }

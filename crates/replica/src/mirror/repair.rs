@@ -146,8 +146,8 @@ impl State {
         }
     }
 
-    /// Goes on with an examination whose reads or writes are done here, once they are everywhere; says whether
-    /// it did.
+    /// Goes on with an examination whose reads or writes are done here, once they are everywhere; says
+    /// whether it did.
     pub(super) fn go_on_examining(&mut self) -> bool {
         let is_settled = self.stage == Stage::Idle && self.members.iter().all(|member| member.is_settled());
         match self.examined.take_if(|_| is_settled) {

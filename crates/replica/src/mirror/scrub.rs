@@ -1,8 +1,8 @@
 //! A comparison of all replicas with the image here, piece by piece.
 //!
 //! A piece is read while no write is in flight, and sums are queued behind the writes before it and before
-//! those after it: everybody sums up the same bytes, whatever is written meanwhile. Which copy is right is not
-//! for a comparison to say: where one differs, the log is asked ([`super::repair`]).
+//! those after it: everybody sums up the same bytes, whatever is written meanwhile. Which copy is right is
+//! not for a comparison to say: where one differs, the log is asked ([`super::repair`]).
 
 use std::collections::BTreeSet;
 

@@ -272,7 +272,8 @@ impl State {
         self.resume();
     }
 
-    /// Reads the next piece for an examination, a replica that is copied, or a comparison, if the disk is free.
+    /// Reads the next piece for an examination, a replica that is copied, or a comparison, if the disk is
+    /// free.
     fn read_ahead(&mut self) -> bool {
         if self.stage != Stage::Idle || !matches!(self.phase, Phase::Serving) {
             return false;

@@ -218,7 +218,8 @@ impl Drop for Slurm {
     }
 }
 
-/// The steps that run on the host of a daemon: a step is no child of its daemon, but in its network namespace.
+/// The steps that run on the host of a daemon: a step is no child of its daemon, but in its network
+/// namespace.
 fn steps_beside(daemon: u32) -> Vec<u32> {
     let host = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let is_there =

@@ -1,5 +1,5 @@
-//! `farcall kv backup --export` and `farcall kv restore`: copies of durable tables that are kept elsewhere, in
-//! files of [`super::saved`].
+//! `farcall kv backup --export` and `farcall kv restore`: copies of durable tables that are kept elsewhere,
+//! in files of [`super::saved`].
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

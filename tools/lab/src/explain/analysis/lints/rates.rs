@@ -131,8 +131,8 @@ pub fn size_times_rate(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     })
 }
 
-/// Size / time = throughput, where one operation is in flight and no rate is printed. What is in flight and is
-/// not said is one, if most rows are by this law.
+/// Size / time = throughput, where one operation is in flight and no rate is printed. What is in flight and
+/// is not said is one, if most rows are by this law.
 pub fn size_over_time(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let are_alone = |in_flight: Option<f64>| {
         table.rows.iter().all(|row| row.at(Axis::InFlight) == in_flight && row.at(Axis::Nodes).is_none())
