@@ -81,7 +81,8 @@ fn a_daemon_that_sleeps_keeps_no_client_waiting() {
     std::thread::scope(|scope| {
         let _stop = StopWhenDropped(&stop);
         scope.spawn(|| {
-            let endpoint = endpoint(&address, 0, 1, TransportKind::RING_SHM, &settings(&[]));
+            let endpoint =
+                endpoint(&address, 0, 1, TransportKind::RING_SHM, &settings(&["endpoint.spin_time=0us"]));
             let slots = SlotServer::bind(&name_of_slots, LAYOUT, 2).expect("a free name");
             let mut daemon = Daemon::sharing(&endpoint, &served.shared, (0, 1), slots);
             while !stop.load(Ordering::Relaxed) {

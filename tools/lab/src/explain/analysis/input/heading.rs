@@ -139,6 +139,9 @@ pub enum Role {
     Throughput(ThroughputUnit),
     /// Operations per second, and how many its unit is.
     Operations(f64),
+    /// A rate of each of several parts, such as `ops/s per thread`: bytes or operations per second in its unit,
+    /// and whether it is bytes.
+    RateOfEach(f64, bool),
     /// How many samples the row rests on.
     Samples,
     /// How long the row was measured, and the seconds in its unit.
@@ -168,7 +171,51 @@ pub fn role_of(heading: &str) -> Role {
     throughput_of(heading, &words)
         .or_else(|| operations_of(&words))
         .or_else(|| time_of(&words))
+        .or_else(|| rate_of_each(heading, &words))
         .unwrap_or(Role::Label)
+}
+
+/// What a total may be divided by: the word for one, and for many.
+pub const PARTS: [(&str, &str); 18] = [
+    ("node", "nodes"),
+    ("client", "clients"),
+    ("server", "servers"),
+    ("thread", "threads"),
+    ("rank", "ranks"),
+    ("process", "processes"),
+    ("proc", "procs"),
+    ("core", "cores"),
+    ("gpu", "gpus"),
+    ("host", "hosts"),
+    ("machine", "machines"),
+    ("worker", "workers"),
+    ("connection", "connections"),
+    ("stream", "streams"),
+    ("nic", "nics"),
+    ("port", "ports"),
+    ("shard", "shards"),
+    ("flow", "flows"),
+];
+
+/// The parts whose number a column has by its heading, such as `threads` or `number of GPUs`.
+pub fn counted_parts(heading: &str) -> Option<(&'static str, &'static str)> {
+    let words = words_of(heading);
+    PARTS.into_iter().find(|(one, many)| match words.as_slice() {
+        [word] => word == one || word == many,
+        [.., of, word] => ["of", "n", "num", "number"].contains(&of.as_str()) && word == many,
+        [] => false,
+    })
+}
+
+/// A rate whose heading ends with what it is of each of, such as `GB/s per node`.
+fn rate_of_each(heading: &str, words: &[&str]) -> Option<Role> {
+    let [rate @ .., "per", part] = words else { return None };
+    PARTS.iter().find(|(one, _)| one == part)?;
+    match throughput_of(heading, rate).or_else(|| operations_of(rate))? {
+        Role::Throughput(unit) => Some(Role::RateOfEach(unit.readings()[0], true)),
+        Role::Operations(scale) => Some(Role::RateOfEach(scale, false)),
+        _ => None,
+    }
 }
 
 /// The words of a heading in lower case; a division is the word `per`.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use heading::{Axis, Latency, Role, words_of};
+pub use heading::{Axis, Latency, PARTS, Role, counted_parts, words_of};
 pub use import::PROGRAMS;
 pub use number::PrintedFigure;
 pub use table::{Column, Observation, Table, TableError, figures_table};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::heading::{Axis, Latency, Role, role_of};
+use super::heading::{Axis, Latency, Role, counted_parts, role_of};
 use super::number::{self, Cell, DecimalMark, PrintedFigure};
 use super::size::{SizeText, size_of};
 use super::text::{self, Excess, TextTable};
@@ -218,6 +218,9 @@ pub fn typed(name: &str, text: TextTable) -> Result<Table, TableError> {
     for (line, cells) in &text.rows {
         let mut row = Observation { line: *line, ..Observation::default() };
         for (index, (column, cell)) in columns.iter().zip(cells).enumerate() {
+            if let Some(number) = number_of_parts(column, cell, marks[index]) {
+                row.cells.insert(index, number);
+            }
             if notes.contains(&index) {
                 continue;
             }
@@ -307,7 +310,7 @@ fn notes(columns: &[Column], text: &TextTable, unknown: &mut Vec<String>) -> BTr
             && cells().all(|cell| {
                 matches!(number::cell(cell, DecimalMark::Point), Some(Cell::Figure(_) | Cell::Odd(_)))
             });
-        if numbers {
+        if numbers && counted_parts(&columns[index].heading).is_none() {
             unknown.push(columns[index].heading.clone());
         }
         let many = different.len() * 2 > text.rows.len() && text.rows.len() > 2;
@@ -317,6 +320,15 @@ fn notes(columns: &[Column], text: &TextTable, unknown: &mut Vec<String>) -> BTr
         }
     }
     notes
+}
+
+/// How many parts a label says that there are: it tells series apart all the same.
+fn number_of_parts(column: &Column, cell: &str, mark: DecimalMark) -> Option<PrintedFigure> {
+    counted_parts(&column.heading).filter(|_| column.role == Role::Label)?;
+    match number::cell(cell, mark)? {
+        Cell::Figure(number) => Some(number),
+        Cell::Missing | Cell::Odd(_) => None,
+    }
 }
 
 /// Puts a cell where its role says, and returns the number that it should not be; `None` when it is no number
@@ -358,7 +370,7 @@ fn fill(
 fn place(row: &mut Observation, role: Role, figure: PrintedFigure) {
     match role {
         // Looked up among the cells.
-        Role::Label | Role::Moved | Role::TimeSum(_) => {}
+        Role::Label | Role::Moved | Role::TimeSum(_) | Role::RateOfEach(..) => {}
         Role::Axis(axis) => drop(row.axes.insert(axis, figure.value)),
         Role::Time(latency, _) => drop(row.times.insert(latency, figure)),
         Role::Deviation(_) => row.deviation = Some(figure),

@@ -3,29 +3,9 @@
 
 use super::agreement::{Law, Pair, Reading, judge};
 use crate::explain::analysis::finding::Finding;
-use crate::explain::analysis::input::{Observation, PrintedFigure, Role, Table, Tolerances, words_of};
-
-/// What a total may be divided by: the word for one, and for many.
-const PARTS: [(&str, &str); 18] = [
-    ("node", "nodes"),
-    ("client", "clients"),
-    ("server", "servers"),
-    ("thread", "threads"),
-    ("rank", "ranks"),
-    ("process", "processes"),
-    ("proc", "procs"),
-    ("core", "cores"),
-    ("gpu", "gpus"),
-    ("host", "hosts"),
-    ("machine", "machines"),
-    ("worker", "workers"),
-    ("connection", "connections"),
-    ("stream", "streams"),
-    ("nic", "nics"),
-    ("port", "ports"),
-    ("shard", "shards"),
-    ("flow", "flows"),
-];
+use crate::explain::analysis::input::{
+    Observation, PARTS, PrintedFigure, Role, Table, Tolerances, counted_parts, words_of,
+};
 
 /// Words by which a heading says that its figures are of all parts together.
 const TOTALS: [&str; 7] = ["total", "aggregate", "aggregated", "overall", "sum", "all", "cumulative"];
@@ -61,6 +41,7 @@ fn rates(table: &Table) -> Vec<Rates<'_>> {
         let unit = match of.role {
             Role::Throughput(unit) => (unit.readings()[0], true),
             Role::Operations(scale) => (scale, false),
+            Role::RateOfEach(unit, is_bytes) => (unit, is_bytes),
             _ => return None,
         };
         Some(Rates { column, heading: &of.heading, unit, words: words_of(&of.heading) })
@@ -69,16 +50,11 @@ fn rates(table: &Table) -> Vec<Rates<'_>> {
 }
 
 /// How many parts a row has, by a column that is called so.
-fn count(table: &Table, row: &Observation, (one, many): (&str, &str)) -> Option<f64> {
-    let is_called_so = |heading: &str| match words_of(heading).as_slice() {
-        [word] => word == one || word == many,
-        [.., of, word] => ["of", "n", "num", "number"].contains(&of.as_str()) && word == many,
-        [] => false,
-    };
-    let column = table.columns.iter().find(|column| is_called_so(&column.heading))?;
-    match column.role {
+fn count(table: &Table, row: &Observation, part: (&str, &str)) -> Option<f64> {
+    let column = table.columns.iter().position(|column| counted_parts(&column.heading) == Some(part))?;
+    match table.columns[column].role {
         Role::Axis(axis) => row.at(axis),
-        _ => row.labels.get(&column.heading)?.trim().parse().ok(),
+        _ => row.cells.get(&column).map(|number| number.value),
     }
 }
 
