@@ -371,7 +371,6 @@ impl Durable {
     }
 
     /// There is no room for a write. The device may have some for the next one.
-    #[cold]
     fn full(&mut self) -> Code {
         self.journal.look_for_room(Instant::now());
         Code::LogFull

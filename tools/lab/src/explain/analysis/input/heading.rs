@@ -139,8 +139,8 @@ pub enum Role {
     Throughput(ThroughputUnit),
     /// Operations per second, and how many its unit is.
     Operations(f64),
-    /// A rate of each of several parts, such as `ops/s per thread`: bytes or operations per second in its unit,
-    /// and whether it is bytes.
+    /// A rate of each of several parts, such as `ops/s per thread`: bytes or operations per second in its
+    /// unit, and whether it is bytes.
     RateOfEach(f64, bool),
     /// How many samples the row rests on.
     Samples,
