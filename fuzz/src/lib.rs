@@ -13,6 +13,7 @@ pub mod mutate;
 mod parameters;
 mod records;
 mod ring;
+mod saved;
 mod sink;
 mod users;
 
@@ -103,6 +104,11 @@ pub fn kv_answers(bytes: &[u8]) {
 /// What a log of durable tables has on its disk: records, certificates, superblocks.
 pub fn kv_log(bytes: &[u8]) {
     farcall_kv::fuzz_log(bytes);
+}
+
+/// Files of objects, for `kv restore` and `kv import`.
+pub fn kv_saved(bytes: &[u8]) {
+    saved::run(bytes);
 }
 
 /// What a backup is asked, and what it answers.

@@ -103,6 +103,7 @@ tests!(
     kv,
     kv_answers,
     kv_log,
+    kv_saved,
     history,
     replication,
     resp,

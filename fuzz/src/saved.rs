@@ -1,0 +1,63 @@
+//! Files of objects: any bytes, and any lines between a first and a last one that are right.
+
+#[path = "../../tools/cli/src/commands/kv/saved.rs"]
+mod decoder;
+
+use decoder::{FORMAT, Lines, SavedObjects, Summed, decode_object, verify};
+use farcall_kv::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
+
+/// The first line of a file of tables `t` and `u`.
+const HEADER: &str = concat!(
+    r#"{"schema":"farcall.kv.backup.v1","tables":["#,
+    r#"{"table":"t","level":"flushed"},{"table":"u","level":"memory"}]}"#
+);
+
+/// What is taken is within the limits, no more than there is, and the same when it is read again.
+pub fn run(bytes: &[u8]) {
+    check(bytes);
+    check(&with_ends(bytes));
+    import(bytes);
+}
+
+/// A file whose first and last line are what they should be.
+fn with_ends(lines: &[u8]) -> Vec<u8> {
+    assert!(HEADER.contains(FORMAT));
+    let mut file = format!("{HEADER}\n").into_bytes();
+    file.extend_from_slice(lines);
+    if file.last() != Some(&b'\n') {
+        file.push(b'\n');
+    }
+    let objects = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+    let mut end = Summed::new(Vec::new());
+    end.crc = crc32c::crc32c(&file);
+    end.end(objects as u64).expect("memory");
+    file.extend_from_slice(&end.out);
+    file
+}
+
+fn check(file: &[u8]) {
+    let Ok((tables, objects)) = verify(file) else { return };
+    assert!(tables.len() <= TABLES_MAX);
+    let mut again = SavedObjects::open(file).expect("it was taken");
+    let (mut count, mut bytes) = (0, 0);
+    while let Some((table, (key, value))) = again.next().expect("it was taken") {
+        assert!(tables.contains_key(&table), "its table is named");
+        assert!((1..=KEY_BYTES_MAX).contains(&key.len()) && value.len() <= VALUE_BYTES_MAX);
+        count += 1;
+        bytes += key.len() + value.len();
+    }
+    assert_eq!(count, objects);
+    assert!(bytes <= file.len(), "no line has more than it says");
+    // Of a file that is whole nothing can be missing at its end.
+    assert!(verify(&file[..file.len() - 2]).is_err(), "its end is damaged");
+}
+
+fn import(bytes: &[u8]) {
+    let mut lines = Lines::new(bytes);
+    while let Ok(Some(line)) = lines.next() {
+        if let Ok((key, value)) = decode_object(line) {
+            assert!(key.len() + value.len() <= line.len());
+        }
+    }
+    assert!(lines.number() <= bytes.len() as u64 + 1, "each line has a byte");
+}
