@@ -100,9 +100,12 @@ fn different(law: Law<'_>, best: &Reading, others: &[Pair], readings: &[Reading]
     };
     let shown: Vec<_> = others.iter().take(LINES_SHOWN).map(by).collect();
     let lines: Vec<_> = others.iter().map(|pair| pair.line).collect();
+    let rows = match others.len() {
+        1 => "1 row is".to_owned(),
+        many => format!("{many} rows are"),
+    };
     let sentence = format!(
-        "{} rows are not as the others by {} ({}); times what the others have: {}",
-        others.len(),
+        "{rows} not as the others by {} ({}); times what the others have: {}",
         law.words,
         super::lines(&lines),
         shown.join("; ")
