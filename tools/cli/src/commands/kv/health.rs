@@ -111,6 +111,9 @@ fn sentence(state: u8) -> Option<&'static str> {
         state if state == Code::TooFewReplicas as u8 => {
             Some("too few backups hold the log: no write is taken")
         }
+        state if state == Code::LevelNotReached as u8 => {
+            Some("backups do not confirm in time: no write reaches its level")
+        }
         _ => Some("the disk of durable tables has failed: no write is taken; restart on a sound disk"),
     }
 }
@@ -161,7 +164,8 @@ mod tests {
 
     #[test]
     fn each_hindrance_has_its_sentence() {
-        for code in [Code::NotPrimary, Code::TooFewReplicas, Code::DiskFailed] {
+        let codes = [Code::NotPrimary, Code::TooFewReplicas, Code::LevelNotReached, Code::DiskFailed];
+        for code in codes {
             assert!(sentence(code as u8).is_some(), "{code:?}");
         }
         assert_eq!(sentence(Code::Done as u8), None);

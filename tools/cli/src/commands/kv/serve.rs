@@ -153,7 +153,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     for at in &doors.memcached {
         report.line(format_args!("memcached clients connect to {at}"))?;
     }
-    if let Some((_, at)) = &health {
+    if let Some((health, at)) = &health {
+        // Whoever reads that it serves may ask at once.
+        health.tell(daemon.hindrance());
         report.line(format_args!("probes are answered at http://{at}/healthz and /readyz"))?;
     }
     report.object(&json!({
