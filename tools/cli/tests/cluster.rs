@@ -190,7 +190,10 @@ fn a_rank_that_does_not_come_is_named_and_the_others_end() {
     let said = String::from_utf8_lossy(&outputs[0].stderr);
     assert_eq!((outputs[0].status.code(), said.lines().count()), (Some(1), 1), "{said}");
     assert!(said.contains("rank 2 did not reach barrier"), "{said}");
-    assert!(outputs[1].status.success() && outputs[1].stderr.is_empty(), "rank 0 alone speaks");
+    // Rank 0 speaks for all, unless another one has waited for as long before it hears of that.
+    let other = String::from_utf8_lossy(&outputs[1].stderr);
+    let is_silent = outputs[1].status.success() && other.is_empty();
+    assert!(is_silent || other.contains("rank 2 did not reach barrier"), "{outputs:?}");
 }
 
 #[test]

@@ -193,7 +193,15 @@ fn stat_and_explain_say_which_ways_the_sessions_of_a_process_take_and_why_not_ot
     }
     let pid = std::process::id().to_string();
     for arguments in [&["stat", &pid][..], &["explain", "--seconds", "1", "--pid", &pid]] {
-        let said = String::from_utf8(farcall(arguments).stdout).expect("text");
+        // Counters follow in later turns.
+        let begun = std::time::Instant::now();
+        let said = loop {
+            (server.poll_once(), client.poll_once());
+            let said = String::from_utf8(farcall(arguments).stdout).expect("text");
+            if !said.contains(": no sessions") || begun.elapsed() > std::time::Duration::from_secs(60) {
+                break said;
+            }
+        };
         let of = |endpoint: &str| said.lines().find(|line| line.contains(endpoint)).unwrap_or(&said);
         let (list, auto) = (of("ring+shm#1: "), of("auto#0: "));
         assert!(list.contains("1 session over basic+udp; "), "{list}");
