@@ -196,7 +196,8 @@ fn stat_and_explain_say_which_ways_the_sessions_of_a_process_take_and_why_not_ot
         // Counters follow in later turns.
         let begun = std::time::Instant::now();
         let said = loop {
-            (server.poll_once(), client.poll_once());
+            server.poll_once();
+            client.poll_once();
             let said = String::from_utf8(farcall(arguments).stdout).expect("text");
             if !said.contains(": no sessions") || begun.elapsed() > std::time::Duration::from_secs(60) {
                 break said;
