@@ -197,11 +197,12 @@ pub const PARTS: [(&str, &str); 18] = [
     ("flow", "flows"),
 ];
 
-/// The parts whose number a column has by its heading, such as `threads` or `number of GPUs`.
+/// The parts whose number a column has by its heading, such as `threads` or `number of GPUs`. `thread` and
+/// `port` tell which one it is.
 pub fn counted_parts(heading: &str) -> Option<(&'static str, &'static str)> {
     let words = words_of(heading);
-    PARTS.into_iter().find(|(one, many)| match words.as_slice() {
-        [word] => word == one || word == many,
+    PARTS.into_iter().find(|(_, many)| match words.as_slice() {
+        [word] => word == many,
         [.., of, word] => ["of", "n", "num", "number"].contains(&of.as_str()) && word == many,
         [] => false,
     })

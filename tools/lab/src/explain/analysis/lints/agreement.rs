@@ -69,6 +69,17 @@ pub fn judge(law: Law<'_>, pairs: &[Pair], readings: &[Reading]) -> Vec<Finding>
     findings
 }
 
+/// Rows by which a law that nothing states is inferred: so many, and this share of all.
+const INFERRED_ROWS: f64 = 3.0;
+const INFERRED_SHARE: f64 = 0.7;
+
+/// Whether what was found first says that a law holds in enough rows that the others are the exceptions.
+pub fn holds_mostly(first: &Finding) -> bool {
+    let figure = |name: &str| first.figures.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
+    let (rows, of) = (figure("rows").unwrap_or(0.0), figure("of").unwrap_or(f64::INFINITY));
+    first.section != Section::Contradiction && rows >= INFERRED_ROWS && rows >= INFERRED_SHARE * of
+}
+
 fn meets(law: Law<'_>, pair: &Pair, ratio: f64) -> bool {
     (pair.ratio / ratio - 1.0).abs() <= law.tolerance + pair.rounding
 }

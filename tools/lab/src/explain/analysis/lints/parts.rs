@@ -1,7 +1,8 @@
 //! A column of what each part has and a column of the total: the total is the number of parts times what each
 //! has, as `nodes`, `GB/s per node` and `total GB/s`.
 
-use super::agreement::{Law, Pair, Reading, judge};
+use super::agreement::{Law, Pair, Reading, holds_mostly, judge};
+use super::rates::quantity;
 use crate::explain::analysis::finding::Finding;
 use crate::explain::analysis::input::{
     Observation, PARTS, PrintedFigure, Role, Table, Tolerances, counted_parts, words_of,
@@ -9,6 +10,9 @@ use crate::explain::analysis::input::{
 
 /// Words by which a heading says that its figures are of all parts together.
 const TOTALS: [&str; 7] = ["total", "aggregate", "aggregated", "overall", "sum", "all", "cumulative"];
+
+/// Words that change nothing about what is multiplied by the number of parts.
+const MEANS: [&str; 3] = ["mean", "avg", "average"];
 
 /// A column of rates.
 struct Rates<'t> {
@@ -28,6 +32,16 @@ impl Rates<'_> {
 
     fn is_total(&self) -> bool {
         self.words.iter().any(|word| TOTALS.contains(&word.as_str()))
+    }
+
+    /// What it is a rate of, besides its unit and who has it.
+    fn subject(&self) -> Vec<String> {
+        let part = self.part().map(|(one, _)| one);
+        let is_beside = |word: &String| {
+            let word = word.as_str();
+            part != Some(word) && !TOTALS.contains(&word) && !MEANS.contains(&word)
+        };
+        quantity(self.heading).into_iter().filter(is_beside).collect()
     }
 
     fn value(&self, row: &Observation) -> Option<PrintedFigure> {
@@ -65,7 +79,9 @@ pub fn check(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let mut findings = Vec::new();
     for each in &rates {
         let Some(part) = each.part() else { continue };
-        let of_kind = || wholes.iter().filter(|whole| whole.unit.1 == each.unit.1);
+        let is_of_kind =
+            |whole: &&&Rates<'_>| whole.unit.1 == each.unit.1 && whole.subject() == each.subject();
+        let of_kind = || wholes.iter().filter(is_of_kind);
         // Without a column that is called a total, the only other one is of all.
         let Some(whole) = of_kind()
             .find(|whole| whole.is_total())
@@ -84,7 +100,11 @@ pub fn check(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
         let words = format!("`{}` is {} x `{}`", whole.heading, part.1, each.heading);
         let law =
             Law { rule: "total_of_each", table: &table.name, words: &words, tolerance: tolerances.product };
-        findings.extend(judge(law, &pairs, &both_directions()));
+        // Names alone bind the two: where most rows are not by that, another number is meant.
+        let found = judge(law, &pairs, &both_directions());
+        if found.first().is_some_and(holds_mostly) {
+            findings.extend(found);
+        }
     }
     findings
 }
@@ -120,8 +140,8 @@ mod tests {
 
     #[test]
     fn parts_have_many_names_and_totals_none() {
-        let text = "threads;ops/s per thread;ops/s\n1;1000.0;1000.0\n4;900.0;3600.0\n8;800.0;7400.0\n";
-        assert!(found(text)[1].1.contains("line 4"), "{:?}", found(text));
+        let text = "threads;ops/s per thread;ops/s\n1;1000.0;1000.0\n2;950.0;1900.0\n4;900.0;3600.0\n8;800.0;7400.0\n";
+        assert!(found(text)[1].1.contains("line 5"), "{:?}", found(text));
         assert!(found("threads;Mops/s/thread;latency_us\n1;10.0;2.0\n").is_empty(), "nothing is of all");
         assert!(
             found("ranks,ops/s per thread,ops/s\n4,10.0,80.0\n").is_empty(),
@@ -133,5 +153,20 @@ mod tests {
     fn both_directions_are_known() {
         let found = found("hosts,MB/s per host,total MB/s\n2,100.0,400.0\n3,100.0,600.0\n4,90.0,720.0\n");
         assert!(found[0].0 == Section::Caution && found[0].1.contains("both directions"), "{found:?}");
+    }
+
+    /// Each was accused once.
+    #[test]
+    fn honest_tables_are_not_accused() {
+        for text in [
+            "port,GB/s per port,total GB/s\n1,10.1,40.4\n2,10.0,40.4\n3,10.2,40.4\n4,10.1,40.4\n",
+            "rank,MB/s per rank,total MB/s\n0,100.0,400.0\n1,101.0,400.0\n2,99.0,400.0\n3,100.0,400.0\n",
+            "threads,min ops/s per thread,total ops/s\n2,90.0,200.0\n4,80.0,400.0\n8,70.0,800.0\n",
+            "threads,get ops/s per thread,total ops/s\n2,80.0,200.0\n4,80.0,400.0\n8,80.0,800.0\n",
+            "clients,ops/s per client,ops/s\n2,103.0,200.0\n4,104.0,400.0\n8,102.0,800.0\n",
+            "nodes,GB/s per node,storage total GB/s\n2,10.0,90.0\n4,10.0,95.0\n8,10.0,99.0\n",
+        ] {
+            assert_eq!(found(text), [], "{text}");
+        }
     }
 }

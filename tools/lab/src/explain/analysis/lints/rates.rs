@@ -1,7 +1,7 @@
 //! Laws that bind the rates of a row: size x rate = throughput, count / duration = rate, bytes / duration =
 //! throughput, and one throughput in several units.
 
-use super::agreement::{Law, Pair, Reading, judge};
+use super::agreement::{Law, Pair, Reading, holds_mostly, judge};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::analysis::input::{
     Assumption, Axis, Latency, Observation, PrintedFigure, Role, Table, ThroughputUnit, Tolerances,
@@ -137,23 +137,20 @@ pub fn size_over_time(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let are_alone = |in_flight: Option<f64>| {
         table.rows.iter().all(|row| row.at(Axis::InFlight) == in_flight && row.at(Axis::Nodes).is_none())
     };
-    let (is_one, is_unsaid) = (are_alone(Some(1.0)), are_alone(None));
+    // What else differs between rows may be how much is in flight, under another name.
+    let besides_size = |row: &Observation| {
+        let axes = row.axes.iter().filter(|(axis, _)| **axis != Axis::Size);
+        (row.labels.clone(), axes.map(|(axis, place)| (*axis, *place)).collect::<Vec<_>>())
+    };
+    let differ_by_size_alone =
+        table.rows.windows(2).all(|pair| besides_size(&pair[0]) == besides_size(&pair[1]));
+    let (is_one, is_unsaid) = (are_alone(Some(1.0)), are_alone(None) && differ_by_size_alone);
     if rate_column(table).is_some() || !(is_one || is_unsaid) {
         return Vec::new();
     }
     let findings = time_of_size(table, tolerances);
-    if is_one || findings.first().is_some_and(holds_mostly) { findings } else { Vec::new() }
-}
-
-/// Rows by which a law that nothing states is inferred: so many, and this share of all.
-const INFERRED_ROWS: f64 = 3.0;
-const INFERRED_SHARE: f64 = 0.7;
-
-/// Whether a law holds in enough rows that the others are the exceptions.
-fn holds_mostly(finding: &Finding) -> bool {
-    let figure = |name: &str| finding.figures.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
-    let (rows, of) = (figure("rows").unwrap_or(0.0), figure("of").unwrap_or(f64::INFINITY));
-    finding.section == Section::Agreement && rows >= INFERRED_ROWS && rows >= INFERRED_SHARE * of
+    let is_shown = |first: &Finding| first.section == Section::Agreement && holds_mostly(first);
+    if is_one || findings.first().is_some_and(is_shown) { findings } else { Vec::new() }
 }
 
 fn time_of_size(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
@@ -249,7 +246,7 @@ pub fn one_throughput(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
 }
 
 /// The words of a heading without those of its unit.
-fn quantity(heading: &str) -> Vec<String> {
+pub fn quantity(heading: &str) -> Vec<String> {
     const UNITS: [&str; 22] = [
         "b", "kb", "mb", "gb", "kib", "mib", "gib", "s", "sec", "second", "bps", "kbps", "mbps", "gbps",
         "bytes", "mbytes", "gbytes", "gbit", "mbit", "gbits", "mbits", "per",
@@ -347,5 +344,8 @@ mod tests {
         assert_eq!(found(&text.replace("3638", "3438")).len(), 1);
         let window = "size,latency_us,MB/s\n64,1.20,3411.0\n1024,1.90,9000.0\n4096,3.10,11000.0\n";
         assert!(found(window).is_empty(), "more may be in flight");
+        let threads = "threads,size,latency_us,MB/s\n1,64,1.20,53.3\n1,1024,1.90,538.9\n1,4096,3.10,1321.3\n\
+                       1,65536,22.1,2965.4\n8,65536,22.1,23723.2\n";
+        assert!(found(threads).is_empty(), "eight threads have eight in flight");
     }
 }
