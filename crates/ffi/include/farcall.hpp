@@ -349,14 +349,15 @@ struct object {
 namespace detail {
 
 // What a store's client and slots have in common; `handle` is either, with the functions for it.
-template <typename handle, auto get_object, auto put_object, auto remove_object, auto add, auto level_of> class objects {
+template <typename handle, auto close, auto get_object, auto put_object, auto remove_object, auto add, auto level_of>
+class objects {
 public:
     std::optional<object> get(std::uint64_t table, std::string_view key, duration timeout = default_timeout) {
         farcall_error_t said = FARCALL_ERROR_INIT;
         farcall_payload_t *value;
         std::uint64_t version;
         farcall_status_t status =
-            get_object(handle_, table, key.data(), key.size(), nanos(timeout), &value, &version, &said);
+            get_object(handle_.get(), table, key.data(), key.size(), nanos(timeout), &value, &version, &said);
         if (status == FARCALL_NO_OBJECT) {
             return std::nullopt;
         }
@@ -368,7 +369,7 @@ public:
                       std::uint64_t expected = FARCALL_ANY_VERSION, duration timeout = default_timeout) {
         farcall_error_t said = FARCALL_ERROR_INIT;
         std::uint64_t version;
-        check(put_object(handle_, table, key.data(), key.size(), value.data(), value.size(), expected, nanos(timeout),
+        check(put_object(handle_.get(), table, key.data(), key.size(), value.data(), value.size(), expected, nanos(timeout),
                          &version, &said),
               said);
         return version;
@@ -378,7 +379,7 @@ public:
                          duration timeout = default_timeout) {
         farcall_error_t said = FARCALL_ERROR_INIT;
         std::uint64_t version;
-        check(remove_object(handle_, table, key.data(), key.size(), expected, nanos(timeout), &version, &said), said);
+        check(remove_object(handle_.get(), table, key.data(), key.size(), expected, nanos(timeout), &version, &said), said);
         return version;
     }
     // Gives the sum.
@@ -386,23 +387,23 @@ public:
                            duration timeout = default_timeout) {
         farcall_error_t said = FARCALL_ERROR_INIT;
         std::int64_t sum;
-        check(add(handle_, table, key.data(), key.size(), amount, nanos(timeout), &sum, nullptr, &said), said);
+        check(add(handle_.get(), table, key.data(), key.size(), amount, nanos(timeout), &sum, nullptr, &said), said);
         return sum;
     }
     // What the last write survives, as `farcall_store_level` has it.
     std::uint32_t level() {
         std::uint32_t level;
-        check(level_of(handle_, &level));
+        check(level_of(handle_.get(), &level));
         return level;
     }
 
 protected:
-    handle *handle_ = nullptr;
+    std::unique_ptr<handle, closes<close>> handle_;
 };
 
-using store_objects = objects<farcall_store_t, farcall_store_get, farcall_store_put, farcall_store_remove,
+using store_objects = objects<farcall_store_t, farcall_store_close, farcall_store_get, farcall_store_put, farcall_store_remove,
                               farcall_store_increment, farcall_store_level>;
-using slot_objects = objects<farcall_slots_t, farcall_slots_get, farcall_slots_put, farcall_slots_remove,
+using slot_objects = objects<farcall_slots_t, farcall_slots_detach, farcall_slots_get, farcall_slots_put, farcall_slots_remove,
                              farcall_slots_increment, farcall_slots_level>;
 
 } // namespace detail
@@ -411,19 +412,17 @@ using slot_objects = objects<farcall_slots_t, farcall_slots_get, farcall_slots_p
 class store : public detail::store_objects {
 public:
     store(endpoint &by, std::initializer_list<std::uint32_t> ranks) {
-        detail::check(farcall_store_open(by.get(), ranks.begin(), ranks.size(), &handle_));
-        owner_.reset(handle_);
+        farcall_store_t *opened;
+        detail::check(farcall_store_open(by.get(), ranks.begin(), ranks.size(), &opened));
+        handle_.reset(opened);
     }
     // With a level, such as FARCALL_LEVEL_FLUSHED, that its writes survive; 0 is memory.
     std::uint64_t create_table(const std::string &name, std::uint32_t level = 0) {
         farcall_error_t said = FARCALL_ERROR_INIT;
         std::uint64_t table;
-        detail::check(farcall_store_create_table_at(handle_, name.c_str(), level, &table, &said), said);
+        detail::check(farcall_store_create_table_at(handle_.get(), name.c_str(), level, &table, &said), said);
         return table;
     }
-
-private:
-    std::unique_ptr<farcall_store_t, detail::closes<farcall_store_close>> owner_;
 };
 
 // Slots of a store's daemon on this host; for the thread that made them.
@@ -432,40 +431,38 @@ public:
     // `place` is what the store was started at, such as `127.0.0.1:7117`.
     explicit slots(const std::string &place) {
         farcall_error_t said = FARCALL_ERROR_INIT;
-        detail::check(farcall_slots_attach(place.c_str(), nullptr, &handle_, &said), said);
-        owner_.reset(handle_);
+        farcall_slots_t *attached;
+        detail::check(farcall_slots_attach(place.c_str(), nullptr, &attached, &said), said);
+        handle_.reset(attached);
     }
     std::size_t depth() {
         std::size_t depth;
-        detail::check(farcall_slots_depth(handle_, &depth, nullptr));
+        detail::check(farcall_slots_depth(handle_.get(), &depth, nullptr));
         return depth;
     }
     // Throws with FARCALL_PEER_DEAD once the daemon is gone.
-    void check() { detail::check(farcall_slots_check(handle_)); }
+    void check() { detail::check(farcall_slots_check(handle_.get())); }
     // `next` gives what comes of these, with their tokens.
     void begin_get(std::uint64_t table, std::string_view key, std::uint64_t token) {
-        detail::check(farcall_slots_begin_get(handle_, table, key.data(), key.size(), token));
+        detail::check(farcall_slots_begin_get(handle_.get(), table, key.data(), key.size(), token));
     }
     void begin_put(std::uint64_t table, std::string_view key, std::string_view value, std::uint64_t expected,
                    std::uint64_t token) {
-        detail::check(farcall_slots_begin_put(handle_, table, key.data(), key.size(), value.data(), value.size(),
+        detail::check(farcall_slots_begin_put(handle_.get(), table, key.data(), key.size(), value.data(), value.size(),
                                               expected, token));
     }
     void begin_remove(std::uint64_t table, std::string_view key, std::uint64_t expected, std::uint64_t token) {
-        detail::check(farcall_slots_begin_remove(handle_, table, key.data(), key.size(), expected, token));
+        detail::check(farcall_slots_begin_remove(handle_.get(), table, key.data(), key.size(), expected, token));
     }
     void begin_increment(std::uint64_t table, std::string_view key, std::int64_t amount, std::uint64_t token) {
-        detail::check(farcall_slots_begin_increment(handle_, table, key.data(), key.size(), amount, token));
+        detail::check(farcall_slots_begin_increment(handle_.get(), table, key.data(), key.size(), amount, token));
     }
     // What has come of one; null if nothing has come since. Valid until the next use of the slots.
     const farcall_slot_outcome_t *next() {
         const farcall_slot_outcome_t *outcome;
-        detail::check(farcall_slots_next(handle_, &outcome));
+        detail::check(farcall_slots_next(handle_.get(), &outcome));
         return outcome;
     }
-
-private:
-    std::unique_ptr<farcall_slots_t, detail::closes<farcall_slots_detach>> owner_;
 };
 
 } // namespace farcall

@@ -11,7 +11,7 @@ use crate::status::Status::{
     FARCALL_NOT_CONNECTED, FARCALL_OK, FARCALL_PEER_DEAD, FARCALL_TIMED_OUT, FARCALL_TOO_LONG,
     FARCALL_TOO_MANY,
 };
-use crate::store::Refusal;
+use crate::store::{Refusal, of_not_replicated};
 
 /// What has come of a request that was begun. The library's memory, valid until the next function of the
 /// slots.
@@ -88,9 +88,8 @@ pub fn status_of(failure: &SlotCallFailure) -> Status {
         SlotFailure::Full { .. } => FARCALL_TOO_MANY,
         SlotFailure::AnswerTooLong => FARCALL_ANSWER_TOO_LONG,
         SlotFailure::NotAllowed => FARCALL_NOT_ALLOWED,
-        SlotFailure::NotReplicated(_) | SlotFailure::NoAnswer | SlotFailure::TimedOut { .. } => {
-            FARCALL_TIMED_OUT
-        }
+        SlotFailure::NotReplicated(why) => of_not_replicated(*why),
+        SlotFailure::NoAnswer | SlotFailure::TimedOut { .. } => FARCALL_TIMED_OUT,
         SlotFailure::NotPassedOn => FARCALL_NOT_CONNECTED,
         SlotFailure::DaemonGone(_) => FARCALL_PEER_DEAD,
         SlotFailure::Misunderstood => FARCALL_MISUNDERSTOOD,

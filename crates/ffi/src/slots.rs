@@ -33,12 +33,17 @@ impl SlotsHandle {
     /// The handle behind a pointer, if the calling thread may use it.
     ///
     /// # Safety
-    /// `slots` is null or attached, and nothing else uses it.
+    /// `slots` is null or attached, and nothing else of its thread uses it.
     unsafe fn of<'a>(slots: *mut Self) -> Result<&'a mut Self, Status> {
-        // SAFETY: as promised.
-        let handle = unsafe { slots.as_mut() }.ok_or(FARCALL_INVALID_ARGUMENT)?;
-        handle.owner.check()?;
-        Ok(handle)
+        if slots.is_null() {
+            return Err(FARCALL_INVALID_ARGUMENT);
+        }
+        // SAFETY: attached, so it is there; the owner never changes, and the rest of the handle, which its
+        // thread may be using, is not touched before it is known that this is that thread.
+        unsafe {
+            (*slots).owner.check()?;
+            Ok(&mut *slots)
+        }
     }
 
     /// Begins a request.

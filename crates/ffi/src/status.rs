@@ -98,8 +98,11 @@ pub enum Status {
     /// The disk of durable tables has failed. A write may have happened.
     FARCALL_DISK_FAILED = 66,
     /// The store cannot give the table that level: it has no log or too few replicas, or there is a table of
-    /// that name whose level survives less. Nothing was changed.
+    /// that name whose level survives less. Nothing was changed at the shard that refused.
     FARCALL_LEVEL_REFUSED = 67,
+    /// The store takes no writes of the table now: too few backups hold its log, or another process may be the
+    /// primary. Nothing was changed; ask again.
+    FARCALL_NOT_REPLICATED = 68,
 
     /// A member of the group failed or gave up, or their arguments differ. The group is of no further use.
     FARCALL_GROUP_FAILED = 80,
@@ -155,13 +158,14 @@ impl Status {
             FARCALL_MISUNDERSTOOD => c"the store speaks another version of the protocol",
             FARCALL_DISK_FAILED => c"the disk of durable tables has failed",
             FARCALL_LEVEL_REFUSED => c"the store cannot give the table that level",
+            FARCALL_NOT_REPLICATED => c"the store takes no writes of the table now",
             FARCALL_GROUP_FAILED => c"a member of the group failed, or gave up",
         }
     }
 }
 
 /// Every status, so that a number of C can be looked up.
-const EVERY: [Status; 43] = [
+const EVERY: [Status; 44] = [
     FARCALL_OK,
     FARCALL_INVALID_ARGUMENT,
     FARCALL_VERSION_MISMATCH,
@@ -204,6 +208,7 @@ const EVERY: [Status; 43] = [
     FARCALL_MISUNDERSTOOD,
     FARCALL_DISK_FAILED,
     FARCALL_LEVEL_REFUSED,
+    FARCALL_NOT_REPLICATED,
     FARCALL_GROUP_FAILED,
 ];
 

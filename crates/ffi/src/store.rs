@@ -7,6 +7,7 @@ use std::fmt::Display;
 use farcall::{Endpoint, Payload};
 use farcall_kv::durable::Level;
 use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
+use farcall_kv::wire::NotReplicated;
 use farcall_kv::{
     Client, CreateTableAtError, Failure as StoreFailure, Name, Operation, Receipt, TableId, Value,
 };
@@ -16,8 +17,8 @@ use crate::endpoint::EndpointHandle;
 use crate::payload::PayloadHandle;
 use crate::status::Status::{
     self, FARCALL_DISK_FAILED, FARCALL_INVALID_ARGUMENT, FARCALL_LEVEL_REFUSED, FARCALL_MISUNDERSTOOD,
-    FARCALL_NO_OBJECT, FARCALL_NOT_A_NUMBER, FARCALL_NOT_ALLOWED, FARCALL_STORE_FULL, FARCALL_TIMED_OUT,
-    FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
+    FARCALL_NO_OBJECT, FARCALL_NOT_A_NUMBER, FARCALL_NOT_ALLOWED, FARCALL_NOT_REPLICATED, FARCALL_STORE_FULL,
+    FARCALL_TIMED_OUT, FARCALL_TOO_MANY, FARCALL_UNKNOWN_PEER, FARCALL_UNKNOWN_TABLE, FARCALL_WRONG_VERSION,
 };
 use crate::status::of_call;
 
@@ -394,12 +395,18 @@ fn explained<E: Refusal + core::error::Error>(failure: StoreFailure<E>) -> Failu
         StoreFailure::WrongShard => FARCALL_INVALID_ARGUMENT,
         StoreFailure::Busy => FARCALL_TOO_MANY,
         StoreFailure::NotAllowed { .. } => FARCALL_NOT_ALLOWED,
-        StoreFailure::NotReplicated(_) | StoreFailure::Forgotten => FARCALL_TIMED_OUT,
+        StoreFailure::NotReplicated(why) => of_not_replicated(*why),
+        StoreFailure::Forgotten => FARCALL_TIMED_OUT,
         StoreFailure::NotConnected(_) => FARCALL_UNKNOWN_PEER,
         StoreFailure::NoAnswer(error) => of_call(error).0,
         StoreFailure::Misunderstood => FARCALL_MISUNDERSTOOD,
     };
     Failure::new(status, failure)
+}
+
+/// Whether a write that did not reach its level may have happened.
+pub fn of_not_replicated(why: NotReplicated) -> Status {
+    if why.passes() { FARCALL_NOT_REPLICATED } else { FARCALL_TIMED_OUT }
 }
 
 /// Waits for a write, and says which version is there instead of the expected one.

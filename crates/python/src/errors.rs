@@ -11,6 +11,7 @@ use farcall_collective::{CollectiveError as GroupFailure, GroupError};
 use farcall_kv::daemon::{SlotFailure, SlotRefusal};
 use farcall_kv::slots::AttachError;
 use farcall_kv::store::{CreateTableError, IncrementError, ReadError, WriteError};
+use farcall_kv::wire::NotReplicated;
 use farcall_kv::{CreateTableAtError, Failure};
 use pyo3::prelude::*;
 
@@ -217,6 +218,8 @@ impl<E: Raise + core::error::Error> Raise for Failure<E> {
             Self::NotConnected(error) => error.raise(),
             Self::Busy => TooManyError::new_err(text(self)),
             Self::NotAllowed { .. } => NotAllowedError::new_err(text(self)),
+            // It may have happened.
+            Self::NotReplicated(NotReplicated::LevelNotReached) => TimedOutError::new_err(text(self)),
             Self::WrongShard | Self::Misunderstood | Self::Forgotten | Self::NotReplicated(_) => {
                 StoreError::new_err(text(self))
             }
@@ -292,10 +295,13 @@ impl Raise for SlotFailure<SlotRefusal> {
             Self::RequestTooLong { .. } | Self::AnswerTooLong => TooLongError::new_err(text(self)),
             Self::Full { .. } => TooManyError::new_err(text(self)),
             Self::NotAllowed => NotAllowedError::new_err(text(self)),
-            Self::TimedOut { .. } => TimedOutError::new_err(text(self)),
+            // It may have happened.
+            Self::TimedOut { .. } | Self::NoAnswer | Self::NotReplicated(NotReplicated::LevelNotReached) => {
+                TimedOutError::new_err(text(self))
+            }
             Self::DaemonGone(_) => PeerDeadError::new_err(text(self)),
             Self::NotPassedOn => NotConnectedError::new_err(text(self)),
-            Self::NotReplicated(_) | Self::NoAnswer | Self::Misunderstood => StoreError::new_err(text(self)),
+            Self::NotReplicated(_) | Self::Misunderstood => StoreError::new_err(text(self)),
         }
     }
 }

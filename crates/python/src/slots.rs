@@ -136,11 +136,14 @@ impl Run<'_, '_> {
 
 impl Slots {
     fn open(&self) -> PyResult<RefMut<'_, SlotCalls>> {
+        RefMut::filter_map(self.borrow()?, Option::as_mut)
+            .map_err(|_| ClosedError::new_err("this was closed; open it again"))
+    }
+
+    fn borrow(&self) -> PyResult<RefMut<'_, Option<SlotCalls>>> {
         // A handler of signals may come while they are waited for.
         let busy = |_| InHandlerError::new_err("these slots are in use; use others in a handler of signals");
-        let slots = self.0.get()?.try_borrow_mut().map_err(busy)?;
-        RefMut::filter_map(slots, Option::as_mut)
-            .map_err(|_| ClosedError::new_err("this was closed; open it again"))
+        self.0.get()?.try_borrow_mut().map_err(busy)
     }
 
     /// Does requests, and waits for all of them.
@@ -291,7 +294,7 @@ impl Slots {
 
     /// Leaves the daemon.
     fn close(&self) -> PyResult<()> {
-        drop(self.0.get()?.try_borrow_mut().ok().and_then(|mut slots| slots.take()));
+        drop(self.borrow()?.take());
         Ok(())
     }
 }

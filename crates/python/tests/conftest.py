@@ -87,10 +87,13 @@ def store_process(*arguments: str) -> Iterator[StoreProcess]:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         # The first line says that it serves; more is read by nobody, and fits into the pipe.
         assert process.stdout is not None
-        assert b"serves" in process.stdout.readline()
-        yield StoreProcess(address, process)
-        process.terminate()
-        process.wait(LONG)
+        try:
+            assert b"serves" in process.stdout.readline()
+            yield StoreProcess(address, process)
+            process.terminate()
+            process.wait(LONG)
+        finally:
+            process.kill()
 
 
 @contextmanager

@@ -108,6 +108,7 @@ def still_and_dead(store: StoreProcess) -> None:
         table = slots.table("slots")
         table.put(b"k", b"v")
         os.kill(store.process.pid, signal.SIGSTOP)
+        os.waitpid(store.process.pid, os.WUNTRACED)
         with pytest.raises(farcall.TimedOutError):
             table.put(b"k", b"late", timeout=0.01)
         with pytest.raises(farcall.TimedOutError):

@@ -230,10 +230,18 @@ impl SlotCalls {
         if bytes > bytes_max {
             return Err(SlotFailure::RequestTooLong { bytes, bytes_max });
         }
-        let slot = self.free_slot().ok_or(SlotFailure::Full { depth: self.flights.len() })?;
+        let Some(slot) = self.free_slot() else { return Err(self.full()) };
         self.client.ask(slot, call_number(service), &self.request);
         self.next = self.behind(slot);
         Ok((slot, kind))
+    }
+
+    /// No slot is free. Where all are abandoned nobody else looks whether the daemon will ever answer.
+    fn full(&mut self) -> SlotCallFailure {
+        if self.in_flight == 0 && self.check().is_err() {
+            return DaemonGone.into();
+        }
+        SlotFailure::Full { depth: self.flights.len() }
     }
 
     fn behind(&self, slot: usize) -> usize {

@@ -170,7 +170,7 @@ class WrongVersionError(StoreError):
 
 
 class LevelRefusedError(StoreError):
-    """The store cannot give a table the level that was asked for; nothing was changed."""
+    """The store cannot give a table the level that was asked for; at the shard that refused nothing was changed."""
 
 
 class StoreFullError(StoreError):

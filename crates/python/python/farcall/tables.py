@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
 
 from . import _native
 
 if TYPE_CHECKING:
     from ._native import Buffer
     from .aio import AsyncEndpoint
+
+#: What serves single objects: calls to shards, or slots.
+N = TypeVar("N", "_native.Store", "_native.Slots")
 
 #: The version of an object that does not exist.
 ABSENT = 0
@@ -82,14 +85,10 @@ class Store:
         self._native.close()
 
 
-class Table:
-    """A table: keys of 1 byte to 64 KiB, values of at most 1 MiB.
+class _Objects(Generic[N]):
+    """Objects of a table, one by one."""
 
-    A write with a version happens only if the object has that version, or with :data:`ABSENT` if there is none;
-    :class:`farcall.WrongVersionError` has the version that is there.
-    """
-
-    def __init__(self, native: _native.Store, number: int) -> None:
+    def __init__(self, native: N, number: int) -> None:
         self._native, self._number = native, number
 
     def get(self, key: Buffer, timeout: float | None = None) -> Object | None:
@@ -110,6 +109,14 @@ class Table:
         """Adds to the number that an object is, in decimal digits, 0 if there is none; gives the sum. It is one
         step: increments of several clients are all counted."""
         return _written(self._native.increment(self._number, key, amount, timeout))
+
+
+class Table(_Objects["_native.Store"]):
+    """A table: keys of 1 byte to 64 KiB, values of at most 1 MiB.
+
+    A write with a version happens only if the object has that version, or with :data:`ABSENT` if there is none;
+    :class:`farcall.WrongVersionError` has the version that is there.
+    """
 
     def get_many(self, keys: Sequence[Buffer]) -> list[Object | None | Exception]:
         """Reads objects, with one call to each shard; each has an outcome of its own, in the order of keys."""
@@ -226,30 +233,9 @@ class Slots:
         self.close()
 
 
-class SlotTable:
+class SlotTable(_Objects["_native.Slots"]):
     """As :class:`Table`, through slots. After a :class:`farcall.TimedOutError` or a
     :class:`farcall.PeerDeadError` a write may have happened."""
-
-    def __init__(self, native: _native.Slots, number: int) -> None:
-        self._native, self._number = native, number
-
-    def get(self, key: Buffer, timeout: float | None = None) -> Object | None:
-        """Reads an object; None if there is none."""
-        return _object(self._native.get(self._number, key, timeout))
-
-    def put(
-        self, key: Buffer, value: Buffer, version: int | None = None, timeout: float | None = None
-    ) -> Written:
-        """Writes an object; gives its version."""
-        return _written(self._native.put(self._number, key, value, version, timeout))
-
-    def remove(self, key: Buffer, version: int | None = None, timeout: float | None = None) -> Written | None:
-        """Removes an object; gives the version that it had, None if there was none."""
-        return _maybe_written(self._native.remove(self._number, key, version, timeout))
-
-    def increment(self, key: Buffer, amount: int = 1, timeout: float | None = None) -> Written:
-        """Adds to the number that an object is, in decimal digits, 0 if there is none; gives the sum."""
-        return _written(self._native.increment(self._number, key, amount, timeout))
 
     def get_many(self, keys: Sequence[Buffer]) -> list[Object | None | Exception]:
         """Reads objects, as many at a time as there are slots; each has an outcome of its own."""
