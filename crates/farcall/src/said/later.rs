@@ -12,6 +12,9 @@ static WAITING: Mutex<Vec<&'static Kind>> = Mutex::new(Vec::new());
 /// Says at the end of the kind's period what was left out of it.
 pub fn remind(kind: &'static Kind) {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    if waiting.iter().any(|other| core::ptr::eq(*other, kind)) {
+        return;
+    }
     waiting.push(kind);
     if waiting.len() == 1 {
         let thread = std::thread::Builder::new().name("farcall-said".to_owned());

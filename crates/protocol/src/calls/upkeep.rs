@@ -4,11 +4,13 @@
 /// packet.
 const PATIENCE_MIN_TICKS: u8 = 2;
 
-/// The most ticks between two questions. Each question without news doubles the distance, less up to a
-/// [`PATIENCE_SPREAD`]th of it that is drawn: what was lost together because it came together is not asked
-/// for together again.
+/// The most ticks between two questions, but for the round trip and what is drawn. Each question without news
+/// doubles the distance.
 const PATIENCE_MAX_TICKS: u8 = 32;
-const PATIENCE_SPREAD: u8 = 4;
+
+/// The part of a distance that is drawn in addition: what was lost together because it came together is not
+/// asked for together again.
+const SPREAD: u16 = 4;
 
 /// Control packets that a slot has to send. A set, so that a slot never has two of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,8 @@ impl Control {
 pub(super) struct Upkeep {
     quiet_ticks: u8,
     patience_ticks: u8,
+    /// How much of the spread the next question waits in addition, of 256.
+    spread: u8,
     /// Ticks since the peer last said anything about this call.
     silent_ticks: u32,
     /// Whether the slot is among those of its session that wait for ticks.
@@ -65,6 +69,7 @@ impl Default for Upkeep {
         Self {
             quiet_ticks: 0,
             patience_ticks: PATIENCE_MIN_TICKS,
+            spread: 0,
             silent_ticks: 0,
             awake: false,
             control: Control::default(),
@@ -98,7 +103,7 @@ impl Upkeep {
     #[inline]
     pub(super) fn heard(&mut self) {
         self.heard_busy();
-        self.patience_ticks = PATIENCE_MIN_TICKS;
+        (self.patience_ticks, self.spread) = (PATIENCE_MIN_TICKS, 0);
     }
 
     /// The peer is alive but made no progress: ask again, but not more often.
@@ -118,12 +123,13 @@ impl Upkeep {
     /// alone takes, and `drawn` is another number for each slot and tick.
     pub(super) fn ask_after_tick(&mut self, base_ticks: u8, drawn: impl FnOnce() -> u64) -> Option<u8> {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
-        if self.quiet_ticks < self.patience_ticks.max(base_ticks) {
+        let wait_ticks = u16::from(self.patience_ticks.max(base_ticks));
+        let spread_ticks = (wait_ticks / SPREAD + 1) * u16::from(self.spread) / 256;
+        if u16::from(self.quiet_ticks) < (wait_ticks + spread_ticks).min(u16::from(u8::MAX)) {
             return None;
         }
-        let patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
-        let spread = drawn() % u64::from(patience_ticks / PATIENCE_SPREAD + 1);
-        self.patience_ticks = patience_ticks - spread as u8;
+        self.patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
+        self.spread = drawn() as u8;
         Some(core::mem::take(&mut self.quiet_ticks))
     }
 
@@ -142,5 +148,40 @@ impl Upkeep {
     pub(super) fn abandoned_after(&mut self, ticks: u32) -> bool {
         self.silent_ticks = self.silent_ticks.saturating_add(1);
         self.silent_ticks >= ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_base::Random;
+
+    use super::*;
+
+    /// Slots that wait from the same tick on, and the most of them that ask in one tick, question by question.
+    #[test]
+    fn what_was_lost_together_is_not_asked_for_together_again() {
+        const SLOTS: usize = 64;
+        for base_ticks in [1, 3, 21, 200, u8::MAX] {
+            let mut random = Random::new(u64::from(base_ticks));
+            let mut slots = [Upkeep::default(); SLOTS];
+            let mut asked = [0; SLOTS];
+            let mut last_together = SLOTS;
+            for _ in 0..1200 {
+                let mut now = 0;
+                for (slot, questions) in slots.iter_mut().zip(&mut asked) {
+                    if let Some(ticks) = slot.ask_after_tick(base_ticks, || random.bits()) {
+                        assert!(ticks >= base_ticks, "an answer could not be here before");
+                        *questions += 1;
+                        now += 1;
+                    }
+                }
+                if now > 0 {
+                    last_together = now;
+                }
+            }
+            assert!(asked.iter().all(|questions| *questions > 2), "{asked:?}");
+            let is_saturated = base_ticks == u8::MAX;
+            assert!(is_saturated || last_together < SLOTS / 2, "{base_ticks}: {last_together} at once");
+        }
     }
 }

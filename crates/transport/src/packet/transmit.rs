@@ -61,7 +61,9 @@ impl Transmitter {
             }
         }
         driver.flush();
-        probes::flush(packets as u64);
+        if packets > 0 {
+            probes::flush(packets as u64);
+        }
     }
 
     /// Whether a packet waits here for the driver.

@@ -306,8 +306,10 @@ impl<D: LaneDriver> Ring<D> {
                 index += 1;
             }
         }
-        if let Some(before) = before {
-            probes::flush(self.shared.counters.records_sent.get() - before);
+        if let Some(sent) = before.map(|before| self.shared.counters.records_sent.get() - before)
+            && sent > 0
+        {
+            probes::flush(sent);
         }
     }
 

@@ -14,8 +14,10 @@ const NOT_TAKEN: &str = "not taken";
 pub struct WhyNot {
     file: CounterFile,
     label: String,
-    /// Each with its sessions, those that were given last behind.
+    /// Each with its sessions.
     reasons: Vec<(String, u64)>,
+    /// When each was given last, as a number that rises.
+    used: Vec<u64>,
     /// What counts them, in that order. Another group whenever there is another reason.
     group: Option<CounterGroup>,
 }
@@ -23,13 +25,20 @@ pub struct WhyNot {
 impl WhyNot {
     /// No reason was given yet, for the way that counts under `label`.
     pub fn new(file: &CounterFile, label: &str) -> Self {
-        Self { file: *file, label: format!("{label} {NOT_TAKEN}"), reasons: Vec::new(), group: None }
+        Self {
+            file: *file,
+            label: format!("{label} {NOT_TAKEN}"),
+            reasons: Vec::new(),
+            used: Vec::new(),
+            group: None,
+        }
     }
 
     /// As [`WhyNot::new`], of a way that is not there.
     pub fn absent(file: &CounterFile, label: &str, why: &str) -> Self {
         let mut absent = Self::new(file, label);
         absent.reasons.push((why.to_owned(), 0));
+        absent.used.push(0);
         absent.publish();
         absent
     }
@@ -38,16 +47,25 @@ impl WhyNot {
     pub fn note(&mut self, why: &str) {
         if let Some(place) = self.reasons.iter().position(|(known, _)| known == why) {
             self.reasons[place].1 += 1;
+            self.used[place] = self.next_use();
             if let Some(counter) = self.counters().nth(place) {
                 counter.increment();
             }
             return;
         }
         if self.reasons.len() == REASONS_MAX {
-            self.reasons.remove(0);
+            let oldest = (0..REASONS_MAX).min_by_key(|place| self.used[*place]).unwrap_or(0);
+            self.reasons.remove(oldest);
+            self.used.remove(oldest);
         }
+        let now = self.next_use();
+        self.used.push(now);
         self.reasons.push((why.to_owned(), 1));
         self.publish();
+    }
+
+    fn next_use(&self) -> u64 {
+        self.used.iter().max().map_or(0, |last| last + 1)
     }
 
     fn counters(&self) -> impl Iterator<Item = Counter> {
