@@ -146,11 +146,19 @@ impl<'e> Client<'e> {
         })
     }
 
-    /// Begins to compare all replicas of a shard's log, and later tells what that found, once, and how many
-    /// damaged parts it has not named; `None` until then. Asked again and again. With `repairs` what is
-    /// damaged is written again from what is not.
-    pub fn scrub(&self, shard: u32, repairs: bool) -> Operation<'_, Option<(ScrubOutcome, u64)>, ReadError> {
-        let message = message(|to| to.push(u8::from(repairs)));
+    /// Begins to compare all replicas of a shard's log, and later tells what that found, and how many damaged
+    /// parts it has not named; `None` until then. Asked again and again, with the same `run`: a number drawn
+    /// for this comparison. With `repairs` what is damaged is written again from what is not.
+    pub fn scrub(
+        &self,
+        shard: u32,
+        run: u64,
+        repairs: bool,
+    ) -> Operation<'_, Option<(ScrubOutcome, u64)>, ReadError> {
+        let message = message(|to| {
+            to.push(u8::from(repairs));
+            to.extend_from_slice(&run.to_le_bytes());
+        });
         self.operation(shard, SCRUB, message, Repeat::Always, |answer| Ok(decode_scrubbed(&answer)?))
     }
 

@@ -123,6 +123,9 @@ impl Durable {
 /// What happened, an object each time that it changed but once: it is recorded as it is by now. The record of
 /// a collection comes before those of its elements, wherever that is.
 fn without_repeats(store: &Store, changes: Vec<Change>) -> Vec<Change> {
+    if changes.len() < 2 {
+        return changes;
+    }
     let mut last = HashMap::new();
     for (number, change) in changes.iter().enumerate() {
         if let Change::Object { table, key } = change

@@ -154,7 +154,7 @@ impl Shard {
         self.durable.as_ref().map_or_else(LogOutcome::default, |durable| durable.outcome())
     }
 
-    /// What is refused that waits for a flush which will not be; `None` while it may be.
+    /// What is refused that waits for a flush which will not be, or not in time; `None` while it may be.
     pub(crate) fn gone_wrong(&self) -> Option<Code> {
         self.durable.as_ref()?.gone_wrong()
     }
@@ -207,19 +207,18 @@ impl Shard {
         }
     }
 
-    /// Tells what a comparison of replicas found, once; begins one, or goes on with it, until then. While the
-    /// log is at a stand there is none.
+    /// Tells what a comparison of replicas found; begins it, or goes on with it, until then. While the log is at
+    /// a stand there is none.
     pub(super) fn scrub(&self, message: &[u8], reply: impl Answer) {
-        let (Some(mirror), Ok(repairs)) = (self.mirror(), decode_scrub(message)) else {
+        let (Some(mirror), Ok((run, repairs))) = (self.mirror(), decode_scrub(message)) else {
             return self.refuse(reply, Code::Malformed);
         };
         if let Some(code) = self.gone_wrong() {
             return self.refuse(reply, code);
         }
         let mut answer = Vec::new();
-        match mirror.scrubbed() {
-            Some(outcome) => encode_scrubbed(&outcome, &mut answer),
-            None => mirror.scrub(repairs),
+        if let Some(outcome) = mirror.scrub(run, repairs) {
+            encode_scrubbed(&outcome, &mut answer);
         }
         reply.send(&answer);
     }

@@ -110,11 +110,13 @@ fn text(fields: &mut Fields<'_>) -> Result<String, Malformed> {
     core::str::from_utf8(fields.bytes(bytes)?).map(str::to_owned).map_err(|_| Malformed)
 }
 
-/// Whether a request to compare all replicas asks for what is damaged to be written again.
-pub fn decode_scrub(message: &[u8]) -> Result<bool, Malformed> {
+/// The number of a comparison of all replicas, and whether what is damaged is to be written again.
+pub fn decode_scrub(message: &[u8]) -> Result<(u64, bool), Malformed> {
     match message {
-        [] | [0] => Ok(false),
-        [1] => Ok(true),
+        [repairs @ (0 | 1), run @ ..] => {
+            let run = u64::from_le_bytes(run.try_into().map_err(|_| Malformed)?);
+            Ok((run, *repairs == 1))
+        }
         _ => Err(Malformed),
     }
 }
@@ -199,9 +201,10 @@ mod tests {
                 .filter(|bytes| !whole_parts.contains(bytes))
                 .all(|bytes| decode_scrubbed(&message[..bytes]).is_err())
         );
-        assert_eq!(
-            (decode_scrub(&[]), decode_scrub(&[1]), decode_scrub(&[2])),
-            (Ok(false), Ok(true), Err(Malformed))
-        );
+        assert_eq!(decode_scrub(&[0, 7, 0, 0, 0, 0, 0, 0, 0]), Ok((7, false)));
+        assert_eq!(decode_scrub(&[1, 0, 1, 0, 0, 0, 0, 0, 0]), Ok((256, true)));
+        for malformed in [&[][..], &[1], &[2, 0, 0, 0, 0, 0, 0, 0, 0], &[0; 10]] {
+            assert_eq!(decode_scrub(malformed), Err(Malformed));
+        }
     }
 }

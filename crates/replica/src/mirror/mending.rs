@@ -95,6 +95,7 @@ struct Copies {
     disks: Vec<SimulatedDisk>,
     lost: Arc<AtomicU64>,
     registry: MemoryRegistry,
+    runs: u64,
     mirror: Mirror,
     disk: Box<dyn Disk>,
 }
@@ -127,7 +128,7 @@ impl Copies {
         let lost = Arc::new(AtomicU64::new(NOWHERE));
         let local = Unreadable { disk: disks[0].clone(), at: Arc::clone(&lost), fails: false };
         let (mirror, disk) = Mirror::new(of, Box::new(local));
-        let mut this = Self { backups, disks, lost, registry, mirror, disk };
+        let mut this = Self { backups, disks, lost, registry, runs: 0, mirror, disk };
         this.disk.begin(Job::Extend { bytes: BYTES });
         this.disk.wait().expect("it is opened").outcome.expect("there is room");
         this.mirror.serve();
@@ -179,9 +180,10 @@ impl Copies {
     }
 
     fn scrub(&mut self, repairs: bool) -> ScrubOutcome {
-        self.mirror.scrub(repairs);
+        self.runs += 1;
+        assert_eq!(self.mirror.scrub(self.runs, repairs), None, "nothing of another run");
         self.settle();
-        self.mirror.scrubbed().expect("it is over")
+        self.mirror.scrub(self.runs, repairs).expect("it is over")
     }
 
     fn are_whole(&self) -> bool {
@@ -264,7 +266,7 @@ fn what_cannot_be_read_here_comes_from_a_replica() {
 fn a_write_that_comes_while_a_part_is_examined_waits_and_is_not_overwritten() {
     let mut copies = Copies::new();
     copies.disks[0].flip_bit(8192, 0);
-    copies.mirror.scrub(true);
+    copies.mirror.scrub(1, true);
     let place = (0..1000).find_map(|_| {
         copies.mirror.turn();
         while let Some(message) = copies.mirror.next_message() {
@@ -286,7 +288,7 @@ fn a_write_that_comes_while_a_part_is_examined_waits_and_is_not_overwritten() {
 fn a_primary_that_is_replaced_while_it_examines_says_so_to_the_write_that_waits() {
     let mut copies = Copies::new();
     copies.disks[0].flip_bit(8192, 0);
-    copies.mirror.scrub(true);
+    copies.mirror.scrub(1, true);
     let place = (0..1000).find_map(|_| {
         copies.mirror.turn();
         while let Some(message) = copies.mirror.next_message() {
@@ -303,4 +305,20 @@ fn a_primary_that_is_replaced_while_it_examines_says_so_to_the_write_that_waits(
         copies.disk.poll()
     });
     assert!(outcome.expect("it does not wait for ever").outcome.is_err());
+}
+
+/// Whoever has asked for a comparison may be gone before it ends, and damage may come after it.
+#[test]
+fn what_one_run_found_answers_no_other() {
+    let mut copies = Copies::new();
+    assert_eq!(copies.mirror.scrub(100, false), None);
+    assert_eq!(copies.mirror.scrub(101, true), None, "it waits for the other");
+    copies.settle();
+    copies.disks[1].flip_bit(8192, 0);
+    assert_eq!(copies.mirror.scrub(101, true), None, "and begins by itself");
+    copies.settle();
+    let repaired = copies.mirror.scrub(101, true).expect("it is over");
+    assert_eq!(repaired.damage.iter().map(|part| part.fate).collect::<Vec<_>>(), [Fate::Repaired]);
+    assert_eq!(copies.mirror.scrub(100, false).expect("it is kept").damage, []);
+    assert!(copies.are_whole());
 }

@@ -201,10 +201,11 @@ impl Mirror {
         self.lock().registry_answered(answer);
     }
 
-    /// Begins to compare all replicas with the image here, unless that is in progress; with `repairs`, what
-    /// is damaged is written again from what is not.
-    pub fn scrub(&self, repairs: bool) {
-        self.lock().begin_scrub(repairs);
+    /// What a comparison of all replicas with the image here found, by a number that whoever asks has drawn
+    /// for it; `None` until then. The first question begins it, once no other is in progress. With `repairs`
+    /// what is damaged is written again from what is not.
+    pub fn scrub(&self, run: u64, repairs: bool) -> Option<ScrubOutcome> {
+        self.lock().scrub_of(run, repairs)
     }
 
     /// Where copies differ, and the log is to say what it holds there, by [`Mirror::examine`].
@@ -217,11 +218,6 @@ impl Mirror {
     /// the log is in flight; those that come wait until it is done.
     pub fn examine(&self, at: u64, bytes: u64, certificate: Box<dyn Certificate>) {
         self.lock().examine(at, bytes, certificate);
-    }
-
-    /// What a comparison found, once it is over.
-    pub fn scrubbed(&self) -> Option<ScrubOutcome> {
-        self.lock().scrubbed()
     }
 
     /// What it says of itself.

@@ -21,9 +21,14 @@ pub struct ScrubOutcome {
     pub damage: Vec<Damage>,
 }
 
+/// So many outcomes are kept for those that asked and have not been told yet.
+const OUTCOMES_MAX: usize = 4;
+
 /// A comparison in progress.
 #[derive(Debug)]
 pub struct Scrub {
+    /// For whom: what it finds answers nobody else, since damage may be new.
+    run: u64,
     /// Whether what is damaged is written again from what is not.
     pub repairs: bool,
     next: u64,
@@ -35,18 +40,16 @@ pub struct Scrub {
 }
 
 impl State {
-    /// Begins a comparison, unless one is in progress that does as much.
-    pub fn begin_scrub(&mut self, repairs: bool) {
-        if self.scrub.as_ref().is_some_and(|scrub| scrub.repairs || !repairs) || self.is_held() {
-            return;
+    /// What the comparison of a run has found; before that, begins it once no other is in progress.
+    pub fn scrub_of(&mut self, run: u64, repairs: bool) -> Option<ScrubOutcome> {
+        if let Some((_, outcome)) = self.scrubs_done.iter().find(|(of, _)| *of == run) {
+            return Some(outcome.clone());
         }
-        let (suspects, damage) = (BTreeSet::new(), Vec::new());
-        self.scrub = Some(Scrub { repairs, next: 0, piece: None, suspects, damage });
-        self.scrub_done = None;
-    }
-
-    pub fn scrubbed(&mut self) -> Option<ScrubOutcome> {
-        self.scrub_done.take()
+        if self.scrub.is_none() && !self.is_held() {
+            let (suspects, damage) = (BTreeSet::new(), Vec::new());
+            self.scrub = Some(Scrub { run, repairs, next: 0, piece: None, suspects, damage });
+        }
+        None
     }
 
     /// Which piece is to be read next, if there is one and the last was compared by all.
@@ -62,8 +65,9 @@ impl State {
             return Some((scrub.next, left.min(PIECE_BYTES_MAX as u64) as usize));
         }
         if scrub.suspects.is_empty() {
-            let Scrub { next: bytes, damage, .. } = self.scrub.take()?;
-            self.scrub_done = Some(ScrubOutcome { bytes, replicas, damage });
+            let Scrub { run, next: bytes, damage, .. } = self.scrub.take()?;
+            self.scrubs_done.truncate(OUTCOMES_MAX - 1);
+            self.scrubs_done.push_front((run, ScrubOutcome { bytes, replicas, damage }));
         }
         None
     }

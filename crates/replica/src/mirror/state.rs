@@ -1,7 +1,7 @@
 //! The state of a mirror: the disk here, its replicas, and when a write is done.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use farcall_base::Instant;
 use farcall_base::canary::{Rule, leaves_out};
@@ -77,7 +77,8 @@ pub struct State {
     waits_since: Option<Instant>,
     pub(super) short_since: Option<Instant>,
     pub(super) scrub: Option<Scrub>,
-    pub(super) scrub_done: Option<ScrubOutcome>,
+    /// What the last comparisons found, by their runs, the newest first.
+    pub(super) scrubs_done: VecDeque<(u64, ScrubOutcome)>,
     pub(super) examined: Option<Examination>,
     writes: u64,
     written_bytes: u64,
@@ -105,7 +106,7 @@ impl State {
             waiting: None,
             waits_since: None,
             scrub: None,
-            scrub_done: None,
+            scrubs_done: VecDeque::new(),
             examined: None,
             writes: 0,
             written_bytes: 0,

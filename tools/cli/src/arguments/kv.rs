@@ -229,7 +229,7 @@ pub struct KvServe {
     pub resp_clients: u64,
     /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
     /// doors
-    #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE")]
+    #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE", requires = "resp")]
     pub resp_value_max: Size,
     /// Also serves memcached clients there, by the text and the meta protocol, on the strings of Redis
     /// clients; can be repeated. A path is that of a Unix socket

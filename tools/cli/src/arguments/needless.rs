@@ -9,7 +9,7 @@ use super::{FABRIC, Tuning};
 use crate::failure::Failure;
 
 /// Groups that every endpoint reads, whatever its transport. A transport that cannot seal refuses `security`.
-const OF_ALL: [&str; 4] = ["endpoint", "net", "names", "security"];
+const OF_ALL: [&str; 5] = ["endpoint", "log", "net", "names", "security"];
 
 /// Whether a transport reads a parameter. Names that there are not are for the settings to refuse.
 fn reads(transport: TransportKind, parameter: &str) -> bool {

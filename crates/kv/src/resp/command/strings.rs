@@ -294,6 +294,12 @@ fn splice_long(
     part: &[u8],
 ) -> Result<usize, Refusal> {
     let (within, behind) = part.split_at(part.len().min(length.saturating_sub(offset)));
+    if !within.is_empty() && call.engine.is_in_transaction {
+        // A reply of the same transaction may wait to be read from there.
+        return Err(Refusal::of(
+            "ERR SETRANGE within a string of more than 1 MiB is no part of a transaction",
+        ));
+    }
     if !behind.is_empty() {
         let mut more = vec![0; offset.saturating_sub(length)];
         more.extend_from_slice(behind);

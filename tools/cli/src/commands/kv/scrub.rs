@@ -1,6 +1,7 @@
 //! `farcall kv scrub`: whether all copies of the logs of a store are whole, and how they become so again.
 
 use core::time::Duration;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::thread;
 
 use farcall_base::printable;
@@ -27,7 +28,10 @@ struct Found {
     /// Those that can be repaired.
     reparable: u64,
     /// All others.
+    not_written: u64,
     lost: u64,
+    /// More than an answer names.
+    unnamed: u64,
 }
 
 impl Found {
@@ -36,10 +40,11 @@ impl Found {
             match part.fate {
                 Fate::Repaired => self.repaired += 1,
                 Fate::Reparable => self.reparable += 1,
-                Fate::Lost | Fate::NotWritten => self.lost += 1,
+                Fate::NotWritten => self.not_written += 1,
+                Fate::Lost => self.lost += 1,
             }
         }
-        self.lost += unnamed;
+        self.unnamed += unnamed;
     }
 }
 
@@ -52,14 +57,16 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
     for shard in 0..client.shards() {
         let replicated = client.replication(shard).wait();
         if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
-            report.line(format_args!("shard {shard}: not replicated"))?;
+            report.line(format_args!("shard {shard}: not replicated, so its log was not looked at"))?;
             continue;
         }
         let compare = |repairs| compare(&connection, &client, shard, repairs);
         let (outcome, unnamed) = compare(scrub.repair)?;
         tell(shard, (&outcome, unnamed), &mut report)?;
+        let mut of_shard = Found::default();
+        of_shard.add(&outcome, unnamed);
         before.add(&outcome, unnamed);
-        if before.repaired == 0 {
+        if of_shard.repaired == 0 {
             after.add(&outcome, unnamed);
         } else {
             report.line(format_args!("compared again, after the repair:"))?;
@@ -74,6 +81,13 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
 /// What the command says at its end, and its status.
 fn verdict(before: &Found, after: &Found) -> Result<(), Failure> {
     let sentence = match (before.repaired, after.reparable, after.lost) {
+        _ if after.not_written > 0 => format!(
+            "{} parts of logs are whole at backups, and the primaries' disks do not take them: move these shards",
+            after.not_written
+        ),
+        _ if after.unnamed > 0 => {
+            format!("{} more parts of logs are damaged than are named: ask again", after.unnamed)
+        }
         (0, 0, 0) => return Ok(()),
         (repaired, 0, 0) => {
             let sentence =
@@ -98,8 +112,9 @@ fn compare(
     shard: u32,
     repairs: bool,
 ) -> Result<(ScrubOutcome, u64), Failure> {
+    let run = RandomState::new().build_hasher().finish();
     loop {
-        let found = client.scrub(shard, repairs).wait();
+        let found = client.scrub(shard, run, repairs).wait();
         match found.map_err(|failure| failure.explained(connection.about("")))? {
             Some(outcome) => return Ok(outcome),
             None => thread::sleep(ASK_AGAIN_AFTER),
