@@ -89,7 +89,8 @@ class _Objects(Generic[N]):
     """Objects of a table, one by one."""
 
     def __init__(self, native: N, number: int) -> None:
-        self._native, self._number = native, number
+        self._native: N = native
+        self._number = number
 
     def get(self, key: Buffer, timeout: float | None = None) -> Object | None:
         """Reads an object; None if there is none."""
