@@ -100,8 +100,8 @@ pub enum Status {
     /// The store cannot give the table that level: it has no log or too few replicas, or there is a table of
     /// that name whose level survives less. Nothing was changed at the shard that refused.
     FARCALL_LEVEL_REFUSED = 67,
-    /// The store takes no writes of the table now: too few backups hold its log, or another process may be the
-    /// primary. Nothing was changed; ask again.
+    /// The store takes no writes of the table now: too few backups hold its log, or another process may be
+    /// the primary. Nothing was changed; ask again.
     FARCALL_NOT_REPLICATED = 68,
 
     /// A member of the group failed or gave up, or their arguments differ. The group is of no further use.

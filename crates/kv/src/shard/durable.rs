@@ -207,8 +207,8 @@ impl Shard {
         }
     }
 
-    /// Tells what a comparison of replicas found; begins it, or goes on with it, until then. While the log is at
-    /// a stand there is none.
+    /// Tells what a comparison of replicas found; begins it, or goes on with it, until then. While the log is
+    /// at a stand there is none.
     pub(super) fn scrub(&self, message: &[u8], reply: impl Answer) {
         let (Some(mirror), Ok((run, repairs))) = (self.mirror(), decode_scrub(message)) else {
             return self.refuse(reply, Code::Malformed);

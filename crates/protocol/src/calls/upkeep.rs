@@ -157,7 +157,8 @@ mod tests {
 
     use super::*;
 
-    /// Slots that wait from the same tick on, and the most of them that ask in one tick, question by question.
+    /// Slots that wait from the same tick on, and the most of them that ask in one tick, question by
+    /// question.
     #[test]
     fn what_was_lost_together_is_not_asked_for_together_again() {
         const SLOTS: usize = 64;
