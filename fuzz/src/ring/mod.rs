@@ -36,6 +36,7 @@ const CONFIG: RingConfig = RingConfig {
     calls_max: 8,
     unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
+    rest_interval: Duration::ZERO,
     ranks: u32::MAX,
     numbers: farcall_base::SessionNumbers::ALL,
 };

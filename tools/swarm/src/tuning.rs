@@ -68,6 +68,7 @@ impl Tuning {
             tuning.unscheduled_bytes = draw.pick(&[0, 64, 1000, 8184, 20_000]);
             set("ring.inline_bytes".into(), tuning.unscheduled_bytes.to_string());
             set("ring.batch_bytes".into(), draw.pick(&[64, 512, 65_536]).to_string());
+            set("ring.rest_interval".into(), draw.pick(&["1s", "20us", "200us"]).into());
             return tuning;
         }
         set(format!("{protocol}.rtt_bytes"), tuning.unscheduled_bytes.to_string());

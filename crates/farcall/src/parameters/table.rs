@@ -70,6 +70,7 @@ parameters! {
         batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K, of requests up to half of those in flight.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+        rest_interval: Duration = "1s", Domain::duration(MICROSECOND, HOUR), Endpoint, "How often an endpoint that finds nothing to do looks which of its sessions carry little. They go through the first 16K of a ring again, and give the memory of the rest back.";
     }
     "The `shm` driver: memory shared by the processes of one machine."
     shm: ShmSettings {

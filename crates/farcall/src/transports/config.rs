@@ -97,6 +97,7 @@ pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig
         calls_max: settings.ring.calls_max,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
+        rest_interval: settings.ring.rest_interval,
         ranks: u32::MAX,
         numbers: SessionNumbers::ALL,
     }

@@ -232,8 +232,9 @@ pub struct Ahead {
     /// When there is something to do: at time zero, which is now, if a message is expected. The only word of
     /// this that short messages look at.
     pub due_at: Instant,
-    /// When the next look is due.
+    /// When the next look is due, and with which session it begins.
     pub look_at: Instant,
+    pub looked: usize,
     /// The message's session.
     slot: usize,
     /// Bytes of its record; 0 when nothing is left to do for that.
@@ -245,7 +246,7 @@ impl Ahead {
     /// with 0, another block.
     #[cold]
     pub fn expect(&mut self, slot: usize, record_bytes: usize) {
-        *self = Self { due_at: Instant::ZERO, look_at: self.look_at, slot, record_bytes };
+        (self.due_at, self.slot, self.record_bytes) = (Instant::ZERO, slot, record_bytes);
     }
 }
 
@@ -253,7 +254,7 @@ impl<D: LaneDriver> Shared<D> {
     /// Prepares a part of what is expected; called when there is nothing else to do. A record is forgotten
     /// when its place is not free: it is long, and a sender of so much has no time to prepare.
     pub fn prepare_ahead(&mut self, sessions: &mut [Session<D>]) {
-        let Ahead { due_at, look_at, slot, record_bytes } = &mut self.ahead;
+        let Ahead { due_at, look_at, slot, record_bytes, .. } = &mut self.ahead;
         *due_at = *look_at;
         // The slot may have another session by now, with a smaller ring.
         let Some(tx) = sessions.get_mut(*slot).map(|session| &mut session.tx) else { return };

@@ -63,6 +63,8 @@ pub struct RingConfig {
     pub unexpected_bytes: usize,
     /// How long a peer may take to come up.
     pub connect_timeout: Duration,
+    /// From one look at quiet sessions to the next.
+    pub rest_interval: Duration,
     /// How many ranks the world has: others are refused, peers without a rank are not. 0 without a world: a
     /// rank that a peer claims means nothing.
     pub ranks: u32,

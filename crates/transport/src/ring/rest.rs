@@ -6,16 +6,14 @@
 //! answers nothing would not say before it has read a great part of the ring; so a reader of little says it
 //! at its own look.
 
-use core::time::Duration;
-
 use farcall_base::Instant;
 use farcall_driver::{LaneDriver, LaneSender};
 
 use super::Ring;
 use super::session::{Session, Shared, Stage};
 
-/// From one look to the next.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Sessions that are looked at in one poll: each may enter the kernel twice.
+const LOOKED_AT_MAX: usize = 16;
 
 impl<D: LaneDriver> Ring<D> {
     /// What is to be done ahead, and the look if it is due.
@@ -23,9 +21,14 @@ impl<D: LaneDriver> Ring<D> {
     pub(super) fn use_idle_time(&mut self, now: Instant) {
         let is_message_expected = self.shared.ahead.due_at == Instant::ZERO;
         if now >= self.shared.ahead.look_at {
-            self.shared.ahead.look_at = now + LOOK_EVERY;
-            for session in &mut self.sessions {
+            let first = self.shared.ahead.looked.min(self.sessions.len());
+            for session in self.sessions[first..].iter_mut().take(LOOKED_AT_MAX) {
                 session.look_for_rest(&mut self.shared);
+            }
+            self.shared.ahead.looked = first + LOOKED_AT_MAX;
+            if self.shared.ahead.looked >= self.sessions.len() {
+                self.shared.ahead.looked = 0;
+                self.shared.ahead.look_at = now + self.shared.config.rest_interval;
             }
         }
         self.shared.ahead.due_at = self.shared.ahead.look_at;

@@ -68,8 +68,12 @@ impl LaneSender for SimLaneSender {
         loan.copy_from_slice(payload);
     }
 
-    /// Simulated memory is there.
-    fn fit(&mut self, _used_bytes: usize, _kept: Option<Range<usize>>) {}
+    /// Simulated memory is there. What is given back is zero afterwards, as pages are that come again.
+    fn fit(&mut self, used_bytes: usize, kept: Option<Range<usize>>) {
+        if let Some(kept) = kept {
+            self.ring.clear_all_but(used_bytes, &kept);
+        }
+    }
 
     fn next_deadline(&self) -> Option<Instant> {
         None

@@ -5,6 +5,7 @@
 //! so that nothing that the users of a lane do wrong is a data race of writers; that nobody writes what is
 //! being read is the rule of the seam.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use farcall_driver::{LaneFault, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
@@ -61,6 +62,23 @@ impl Ring {
         }
         // Release: a reader that sees the flag also sees the record and the cleared flag after it.
         self.words[offset / 8].store(PRESENT | FRESH | payload.len() as u64, Ordering::Release);
+    }
+
+    /// Clears the lines behind the first `used_bytes` in which nothing is `kept`, which goes on at the start
+    /// where its end is not behind its start: nobody reads there.
+    pub fn clear_all_but(&self, used_bytes: usize, kept: &Range<usize>) {
+        let is_kept = |line: usize| match kept.start < kept.end {
+            true => line + RECORD_ALIGN > kept.start && line < kept.end,
+            false => line + RECORD_ALIGN > kept.start || line < kept.end,
+        };
+        for line in (used_bytes..self.bytes()).step_by(RECORD_ALIGN).filter(|line| !is_kept(*line)) {
+            for word in &self.words[line / 8..(line + RECORD_ALIGN) / 8] {
+                // What was never written to costs no memory.
+                if word.load(Ordering::Relaxed) != 0 {
+                    word.store(0, Ordering::Relaxed);
+                }
+            }
+        }
     }
 
     /// The record at `offset`, if there is one, and whether it is looked at for the first time.

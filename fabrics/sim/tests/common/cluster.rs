@@ -121,6 +121,7 @@ fn node(
                 calls_max: 64,
                 unexpected_bytes: 1 << 20,
                 connect_timeout: Duration::from_millis(20),
+                rest_interval: Duration::from_millis(1),
                 ranks: u32::MAX,
                 numbers: farcall_base::SessionNumbers::ALL,
             };
