@@ -182,7 +182,11 @@ impl Several {
                 asked.doubted_until = None;
                 // It was not clear what these were to wait for.
                 self.end_waiting(&mut asked, &DownReason::Moved, sink);
+                // The sink may post receives for it, which are to wait.
+                self.shared.asked.insert(session, asked);
                 sink.session_moved(&mut self.view(), session);
+                let Some(back) = self.shared.asked.remove(&session) else { continue };
+                asked = back;
             }
             let Some(leg) = self.try_next(&mut asked, now) else {
                 let reason = asked.last_reason.clone();

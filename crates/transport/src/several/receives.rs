@@ -19,6 +19,8 @@ pub struct Noted {
     pub tag: Option<Tag>,
     /// Its place among those that were posted.
     pub order: u64,
+    /// Whether it waits here, because its session has no way at the moment.
+    pub is_parked: bool,
 }
 
 /// The receives, and which ways messages may come over.
@@ -62,7 +64,24 @@ impl Receives {
             self.noted.resize(place + 1, None);
         }
         self.posted += 1;
-        self.noted[place] = Some(Noted { receive, from, tag, order: self.posted });
+        self.noted[place] = Some(Noted { receive, from, tag, order: self.posted, is_parked: false });
+    }
+
+    /// A receive that was noted is posted nowhere, and waits until its session has a way again.
+    pub fn park(&mut self, receive: MessageId) {
+        if let Some(noted) = self.noted_mut(receive) {
+            noted.is_parked = true;
+        }
+    }
+
+    /// Takes a receive back that is parked; says whether it was.
+    pub fn unpark(&mut self, receive: MessageId) -> bool {
+        self.noted_mut(receive).is_some_and(|noted| core::mem::take(&mut noted.is_parked))
+    }
+
+    fn noted_mut(&mut self, receive: MessageId) -> Option<&mut Noted> {
+        let noted = self.noted.get_mut((receive.0 & 0xffff) as usize)?.as_mut()?;
+        (noted.receive == receive).then_some(noted)
     }
 
     /// All that were noted and may be waiting, oldest first.

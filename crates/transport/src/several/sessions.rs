@@ -237,6 +237,11 @@ impl Shared {
         self.detours.insert(session, Route::Waits);
     }
 
+    /// Whether a session has no way at the moment, and is to get one, or end.
+    pub fn is_between_ways(&self, session: SessionId) -> bool {
+        self.asked.get(&session).is_some_and(|asked| asked.leg.is_none() && asked.ends_as.is_none())
+    }
+
     /// A session opens over a way, where it has that number.
     pub fn opens_over(&mut self, session: SessionId, (way, inner): Leg) {
         if inner != session {

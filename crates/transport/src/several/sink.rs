@@ -253,7 +253,7 @@ fn over_limits() -> DownReason {
 /// Posts all receives that wait again: their messages may come over a way that they are not posted to.
 pub fn post_again(view: &mut View<'_, impl super::view::Current>, upper: &mut dyn Sink) {
     for noted in view.shared.receives.all() {
-        if !view.withdraw_elsewhere(noted.receive, super::view::NONE) {
+        if !view.withdraw_elsewhere(noted.receive, super::view::NONE) && !noted.is_parked {
             continue;
         }
         let receive = noted.receive;

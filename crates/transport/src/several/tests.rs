@@ -32,6 +32,8 @@ struct Log {
     keeps_requests: bool,
     answers: Vec<(CallId, Vec<u8>)>,
     received: Vec<(MessageId, Vec<u8>)>,
+    /// Receives that are posted when a session has lost its way.
+    posts_when_moved: Vec<(MessageId, Origin)>,
     sent: Vec<(MessageId, SendOutcome)>,
 }
 
@@ -78,8 +80,14 @@ impl Sink for Log {
         self.down.push((session, reason.clone()));
     }
 
-    fn session_moved(&mut self, _: &mut dyn Outbox, session: SessionId) {
+    fn session_moved(&mut self, outbox: &mut dyn Outbox, session: SessionId) {
         self.moved.push(session);
+        for (receive, from) in self.posts_when_moved.drain(..) {
+            let posted = outbox.post(receive, Some(from), Some(Tag(4)), 64, &mut |_, _, _, message| {
+                panic!("{message:?} is not here yet");
+            });
+            assert_eq!(posted, Posted::Waiting);
+        }
     }
 }
 
@@ -401,6 +409,65 @@ fn a_receive_from_a_peer_gets_its_message_also_when_its_session_was_moved() {
             assert_eq!(got, Some((world.session, expected.to_vec())));
         }
     }
+}
+
+/// The sessions of a caller with these two, opened in this order.
+fn connect_both(caller: &mut End, servers: [&mut End; 2], now: Instant) -> [SessionId; 2] {
+    servers.map(|server| caller.transport.connect(&server.transport.address(), now).expect("a way"))
+}
+
+#[test]
+fn receives_from_two_peers_wait_while_both_sessions_change_ways_in_one_poll() {
+    for (ranks, is_up_before) in
+        [([0, 1, 2], false), ([0, 1, 2], true), ([NO_RANK; 3], false), ([NO_RANK; 3], true)]
+    {
+        let posts = Posts::default();
+        let [mut caller, mut one, mut two] = [(ranks[0], 5), (ranks[1], 6), (ranks[2], 7)]
+            .map(|(rank, life)| posts.end(rank, life, 1, &[0, 1]));
+        let mut now = Instant::from_nanos(1);
+        if !is_up_before {
+            posts.cut(0);
+        }
+        let sessions = connect_both(&mut caller, [&mut one, &mut two], now);
+        if is_up_before {
+            turn_all(&mut [&mut caller, &mut one, &mut two], now);
+        }
+        for (place, session) in sessions.into_iter().enumerate() {
+            let from = Origin::new(Source::new(ranks[place + 1], 0, session.0), session);
+            post(&mut caller, 30 + place as u32, Some(from), 4);
+        }
+        posts.cut(0);
+        for _ in 0..400 {
+            now += PEER_TIMEOUT / 100;
+            turn_all(&mut [&mut caller, &mut one, &mut two], now);
+        }
+        for (server, text) in [(&mut one, b"one"), (&mut two, b"two")] {
+            let back = *server.log.up.last().expect("it came over the other way");
+            let _ = server.transport.send(back, MessageId(1), Tag(4), text);
+        }
+        turn_all(&mut [&mut one, &mut two, &mut caller], now);
+        let expected = [(MessageId(30), b"one".to_vec()), (MessageId(31), b"two".to_vec())];
+        caller.log.received.sort();
+        assert_eq!(caller.log.received, expected, "{ranks:?}, up before: {is_up_before}");
+    }
+}
+
+#[test]
+fn a_receive_that_is_posted_while_its_session_has_no_way_waits_and_can_be_taken_back() {
+    let mut world = World::with_ranks(&[0, 1], &[0, 1]);
+    world.turn();
+    let session = world.session;
+    let from = Origin::new(Source::new(1, 0, session.0), session);
+    world.caller.log.posts_when_moved = vec![(MessageId(40), from), (MessageId(41), from)];
+    world.posts.cut(0);
+    world.pass(4 * PEER_TIMEOUT);
+    assert_eq!(world.caller.log.moved, [session]);
+    assert!(world.caller.transport.cancel_receive(MessageId(40)), "it waits");
+    assert!(!world.caller.transport.cancel_receive(MessageId(40)), "and was taken back everywhere");
+    let back = *world.server.log.up.last().expect("it came again");
+    let _ = world.server.transport.send(back, MessageId(2), Tag(4), b"after the move");
+    world.turn();
+    assert_eq!(world.caller.log.received, [(MessageId(41), b"after the move".to_vec())]);
 }
 
 #[test]

@@ -176,7 +176,14 @@ impl<C: Current> View<'_, C> {
                 }
             }
         }
-        if waits_at.is_empty() { Posted::Down } else { Posted::Waiting }
+        if !waits_at.is_empty() {
+            return Posted::Waiting;
+        }
+        if from.is_some_and(|origin| self.shared.is_between_ways(origin.session())) {
+            self.shared.receives.park(receive);
+            return Posted::Waiting;
+        }
+        Posted::Down
     }
 
     /// The ways that messages from there may come over, those with the oldest first, and how the peer is
@@ -212,7 +219,13 @@ impl<C: Current> View<'_, C> {
         ways.into_iter().map(as_there).collect()
     }
 
-    /// Takes a receive back wherever it waits, but there.
+    /// Takes a receive back wherever it waits, also here; says whether it did.
+    pub fn withdraw(&mut self, receive: MessageId) -> bool {
+        let was_posted = self.withdraw_elsewhere(receive, NONE);
+        self.shared.receives.unpark(receive) || was_posted
+    }
+
+    /// Takes a receive back wherever it is posted, but there.
     pub fn withdraw_elsewhere(&mut self, receive: MessageId, but: usize) -> bool {
         let mut waited = false;
         for way in (0..self.ways.len()).filter(|&way| way != but) {
@@ -333,7 +346,7 @@ impl<C: Current> Outbox for View<'_, C> {
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.withdraw_elsewhere(receive, NONE)
+        self.withdraw(receive)
     }
 
     /// What waits for a way is told again when it has one: see [`Sink::session_up`](crate::Sink::session_up).
