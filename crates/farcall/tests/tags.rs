@@ -4,7 +4,7 @@ mod common;
 
 use common::stream::Stream;
 use common::{LONG, and_auto, settings, transports};
-use farcall::{AnySource, SendError, Sending, Tag};
+use farcall::{AnySource, SendError, SendRefused, Sending, Tag};
 
 /// A tag that is received last, if ever.
 const IDLE: Tag = Tag(1);
@@ -64,6 +64,31 @@ fn a_message_passes_those_of_a_tag_that_nobody_receives() {
             assert_eq!(stream.receive(receive).expect("it passes")[..], *payload);
         }
         receive_flood(&stream);
+    }
+}
+
+/// The most bytes of one message, as the refusal of a longer one says.
+fn longest(stream: &Stream) -> usize {
+    match stream.sender.send(stream.to, IDLE, vec![0; 9 << 20]).within(LONG).wait() {
+        Err(SendError::NotSent(SendRefused::TooLong { bytes_max, .. })) => bytes_max,
+        other => panic!("nine megabytes: {other:?}"),
+    }
+}
+
+#[test]
+fn the_longest_message_passes_as_long_a_one_of_a_tag_that_nobody_receives() {
+    for stream in streams() {
+        let bytes = longest(&stream);
+        let send = |tag, fill| stream.sender.send(stream.to, tag, vec![fill; bytes]).within(LONG).start();
+        let (_idle, urgent) = (send(IDLE, 1).expect("room"), send(URGENT, 2).expect("room"));
+        settle(&stream);
+        for (tag, fill) in [(URGENT, 2), (IDLE, 1)] {
+            let receive = stream.receiver.receive(stream.from, tag).within(LONG).start().expect("posted");
+            let message = stream.receive(receive).expect("it arrives");
+            assert!(message.len() == bytes && message.iter().all(|byte| *byte == fill));
+        }
+        stream.sender.run_while(|| !urgent.is_complete());
+        assert_eq!(urgent.wait(), Ok(()));
     }
 }
 

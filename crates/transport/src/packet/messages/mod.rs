@@ -21,3 +21,6 @@ const _: () = assert!(crate::Status::from_wire(TAKEN).is_none());
 
 /// Tag and number, behind the payload.
 pub const TRAILER_BYTES: usize = 8;
+
+/// The most that is behind a payload: a message that passes the window has the code of its notice there too.
+pub const BEHIND_PAYLOAD_BYTES_MAX: usize = TRAILER_BYTES + 1;

@@ -4,7 +4,7 @@
 //! A peer that does not serve it hears nothing more of notices.
 
 use farcall_driver::Datagram;
-use farcall_protocol::calls::Policy;
+use farcall_protocol::calls::{CallError, Policy};
 use farcall_protocol::matching::{Notice, Source, Tag, lines};
 use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
@@ -133,11 +133,19 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let (code, ..) = Notice::Beyond { tag, lines: 0 }.to_wire();
         let mut bytes = Outgoing::from(payload).as_slice().to_vec();
         bytes.push(code as u8);
-        // One that cannot be carried is of a session that has ended, whose sends end with it.
-        if let Ok(number) = self.carry(session, send.0, NOTICES, tag, &bytes) {
-            self.mail.sent += 1;
-            self.mail.sent_beyond += 1;
-            self.tracer.mark_submitted(submitted, number, session);
+        match self.carry(session, send.0, NOTICES, tag, &bytes) {
+            Ok(number) => {
+                self.mail.sent += 1;
+                self.mail.sent_beyond += 1;
+                self.tracer.mark_submitted(submitted, number, session);
+            }
+            // It waited for the session, and is over what was agreed then.
+            Err(CallError::TooLong { bytes, bytes_max }) => {
+                let reason = EndReason::WaitingCallTooLong { bytes, bytes_max };
+                self.calls.end_because(to_protocol(session), reason);
+            }
+            // The caller looked for a free call; the sends of a session that has ended end with it.
+            Err(CallError::TooMany { .. } | CallError::Down) => {}
         }
         if let Some(channel) = self.mail.channels.get_mut(&session) {
             channel.in_flight.push_back((send, 0));

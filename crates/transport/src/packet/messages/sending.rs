@@ -5,7 +5,7 @@ use farcall_protocol::calls::{CallError, Payload, Policy};
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::session::EndReason;
 
-use super::{MESSAGES, TRAILER_BYTES};
+use super::{BEHIND_PAYLOAD_BYTES_MAX, MESSAGES, NOTICE_CALL};
 use crate::matcher::WaitingSend;
 use crate::packet::PacketTransport;
 use crate::packet::outbound::{Lent, to_protocol};
@@ -26,8 +26,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     ) -> Submitted {
         let offer = self.agreed(session).unwrap_or(self.calls.sessions().config().offer);
         let bytes_max = offer.message_bytes_max as usize;
-        if payload.len() + TRAILER_BYTES > bytes_max {
-            let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
+        if payload.len() + BEHIND_PAYLOAD_BYTES_MAX > bytes_max {
+            let bytes_max = bytes_max.saturating_sub(BEHIND_PAYLOAD_BYTES_MAX);
             return Submitted::Refused(Refused::TooLong { bytes_max });
         }
         let submitted = self.tracer.begin();
@@ -140,7 +140,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     ) {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
         let Some(place) = channel.in_flight.iter().position(|(other, _)| *other == send) else {
-            return self.notice_ended(session, true);
+            return match send {
+                MessageId(NOTICE_CALL) => self.notice_ended(session, true),
+                _ => self.violation(session, "a call was answered as a message is"),
+            };
         };
         let (_, counted) = channel.in_flight.remove(place).expect("it was found");
         channel.in_flight_lines -= counted;
