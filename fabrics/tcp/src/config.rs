@@ -56,7 +56,7 @@ farcall_driver::declare_counters! {
         connections_opened: "connections" => "Connections that were opened from here",
         connections_accepted: "connections" => "Connections that others opened",
         connections_ended: "connections" => "Connections that were given up here and have ended",
-        connections_lost: "connections" => "Connections that ended without having been given up here",
+        connections_lost: "connections" => "Connections whose peer ended or failed, or was presumed dead or too slow",
         strangers_displaced: "connections" => "Connections closed before they had introduced themselves, because others came",
         strangers_expired: "connections" => "Connections closed because they did not introduce themselves in time",
         accepts_failed: "times" => "Connections that could not be accepted, for want of descriptors or memory",

@@ -92,6 +92,9 @@ pub struct Connection {
     pub is_listed: bool,
     /// Whether the poller watches it for room.
     pub is_room_watched: bool,
+    /// Whether a stranger's first message was taken. What comes behind that is read when it is known, so that
+    /// nobody can have more than one read of it kept.
+    pub has_introduced: bool,
     /// Whether anything has left, which proves that the other side accepted it.
     pub is_proven: bool,
 }
@@ -123,6 +126,7 @@ impl Connection {
             is_blocked: false,
             is_listed: false,
             is_room_watched: false,
+            has_introduced: false,
         }
     }
 
@@ -160,16 +164,10 @@ impl Connection {
     #[inline]
     pub fn flush(&mut self, lent: &[u8], spares: &mut Spares, counters: &TcpCounters) -> Result<(), Broken> {
         let before = self.outbound.queued_bytes();
-        let mut flushed = match &mut self.secure {
+        let flushed = match &mut self.secure {
             None => self.outbound.flush(&mut self.stream, lent, spares)?,
-            Some(session) => {
-                session.push(&mut self.stream)?;
-                self.outbound.flush(&mut session.writer(&mut self.stream), lent, spares)?
-            }
+            Some(_) => self.flush_secured(lent, spares)?,
         };
-        if self.secure.as_ref().is_some_and(|session| session.wants_write()) {
-            flushed = Flushed::Blocked;
-        }
         let sent = before - self.outbound.queued_bytes();
         if sent > 0 {
             counters.send_calls.increment();
@@ -179,10 +177,27 @@ impl Connection {
             }
         }
         self.is_blocked = flushed == Flushed::Blocked;
-        if self.is_blocked {
+        if self.is_blocked && !self.waits_for_handshake() {
             counters.send_blocked.increment();
         }
         Ok(())
+    }
+
+    /// As [`Connection::flush`], through TLS, which takes some ahead of the kernel.
+    fn flush_secured(&mut self, lent: &[u8], spares: &mut Spares) -> Result<Flushed, Broken> {
+        let Some(session) = &mut self.secure else { return Ok(Flushed::Blocked) };
+        loop {
+            session.push(&mut self.stream)?;
+            let before = self.outbound.queued_bytes();
+            let flushed = self.outbound.flush(&mut session.writer(&mut self.stream), lent, spares)?;
+            if session.wants_write() {
+                return Ok(Flushed::Blocked);
+            }
+            // The kernel has all that TLS took: there is room for more, unless nothing may leave.
+            if flushed != Flushed::Blocked || self.outbound.queued_bytes() == before {
+                return Ok(flushed);
+            }
+        }
     }
 
     /// Whether nothing leaves before something came: the sides do not know each other yet, and this one has

@@ -1,13 +1,12 @@
 //! Those who connect: how they are taken in, and how long they may stay strangers.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as WallTime};
 
 use crate::connection::{Connection, Origin, Phase};
 use crate::endpoint::{LISTENER, Tcp};
 use crate::secured::Secured;
-use crate::socket::accept;
+use crate::socket::{accept, concerns_one_connection};
 
 /// The most that are accepted in one poll.
 const ACCEPTS_PER_POLL: usize = 32;
@@ -29,7 +28,7 @@ impl Tcp {
                         self.welcome(connection, peer);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if concerns_one_connection(&error) => {}
                 Err(_) => {
                     self.counters.accepts_failed.increment();
                     self.make_room_for_strangers();
@@ -80,14 +79,15 @@ impl Tcp {
             self.accepts_from = None;
             let _ = self.poller.rest(&self.listener, LISTENER, false);
         }
-        let connections = &mut self.connections;
+        let (connections, counters) = (&mut self.connections, &self.counters);
         self.ending.retain(|&number| {
             let is_over = match connections.get(number).map(|connection| connection.phase) {
                 Some(Phase::Ending { until, .. }) => until <= now,
                 _ => true,
             };
-            if is_over {
+            if is_over && connections.get(number).is_some() {
                 connections.remove(number);
+                counters.connections_ended.increment();
             }
             !is_over
         });

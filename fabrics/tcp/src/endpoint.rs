@@ -1,7 +1,6 @@
 //! What an endpoint has, and how it comes to be.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::poller::Poller;
 use crate::reading::new_buffer;
 use crate::secured::Secured;
 use crate::slab::Slab;
-use crate::socket::{ListenError, dial, open_listener};
+use crate::socket::{ListenError, dial, open_listener, why_not_opened};
 use crate::strangers::Strangers;
 
 /// The number of the socket that others connect to.
@@ -120,17 +119,19 @@ impl Tcp {
         self.connections.len()
     }
 
-    pub(crate) fn open(&mut self, to: SocketAddr, address: &Address) -> io::Result<u32> {
-        let stream = dial(to)?;
+    /// Opens a connection; the error says what kept it from being opened.
+    pub(crate) fn open(&mut self, to: SocketAddr, address: &Address) -> Result<u32, &'static str> {
+        let stream = dial(to).map_err(|error| why_not_opened(&error))?;
         self.renew_keys();
         let secure = self.secured.as_ref().map(|secured| secured.client(to)).transpose();
-        let secure = secure.map_err(io::Error::other)?;
+        let secure = secure.map_err(|_| "its certificates or keys do not serve for a connection there")?;
         let connection = Connection::new(stream, to, Origin::Dialed(address.clone()), secure, &self.config);
-        let number = self.connections.insert(connection).ok_or(io::ErrorKind::QuotaExceeded)?;
+        let number =
+            self.connections.insert(connection).ok_or("it has as many connections as there can be")?;
         let connection = self.connections.get(number).expect("it was put there");
         if let Err(error) = self.poller.add(connection.stream.file(), number) {
             self.connections.remove(number);
-            return Err(error);
+            return Err(why_not_opened(&error));
         }
         self.counters.connections_opened.increment();
         self.list(number);

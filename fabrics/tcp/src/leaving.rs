@@ -48,6 +48,7 @@ impl Tcp {
         if connection.waits_for_handshake() {
             // What comes lists it again.
             connection.is_listed = false;
+            self.unwatch_room(number);
             return false;
         }
         if left < before
@@ -59,10 +60,8 @@ impl Tcp {
             return true;
         }
         connection.is_listed = false;
-        if connection.is_room_watched {
-            connection.is_room_watched = false;
-            let _ = self.poller.watch_room(connection.stream.file(), number, false);
-        }
+        self.unwatch_room(number);
+        let Some(connection) = self.connections.get_mut(number) else { return false };
         if let Phase::Ending { has_shut, .. } = &mut connection.phase
             && !*has_shut
         {
@@ -70,6 +69,15 @@ impl Tcp {
             connection.shut();
         }
         false
+    }
+
+    /// Room to write wakes nobody any more.
+    fn unwatch_room(&mut self, number: u32) {
+        if let Some(connection) = self.connections.get_mut(number)
+            && core::mem::take(&mut connection.is_room_watched)
+        {
+            let _ = self.poller.watch_room(connection.stream.file(), number, false);
+        }
     }
 
     /// A connection cannot go on.

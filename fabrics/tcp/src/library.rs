@@ -54,9 +54,7 @@ impl Library for Tcp {
         {
             return Ok(Destination(number));
         }
-        let number = self
-            .open(place, to)
-            .map_err(|_| AddressError::OutOfReach { why: "the system opens no connection there" })?;
+        let number = self.open(place, to).map_err(|why| AddressError::OutOfReach { why })?;
         self.dialed.insert(to.clone(), number);
         Ok(Destination(number))
     }
@@ -282,9 +280,12 @@ impl Drop for Tcp {
             connection.shut();
             // Unread bytes would make the kernel throw away what the other side has not read.
             let mut dropped = [0; 4096];
-            while connection.stream.read(&mut dropped).is_ok_and(|count| count.is_some_and(|count| count > 0))
-            {
-            }
+            while WallTime::now() < give_up_at
+                && connection
+                    .stream
+                    .read(&mut dropped)
+                    .is_ok_and(|count| count.is_some_and(|count| count > 0))
+            {}
         }
     }
 }

@@ -33,6 +33,11 @@ impl Tcp {
         if is_ending {
             return self.read_and_drop(number);
         }
+        if is_stranger && connection.has_introduced {
+            // It is not watched for bytes: this is an error, or its end.
+            self.end(number);
+            return true;
+        }
         let before = self.arrivals.len();
         let mut first = VecDeque::new();
         let mut intake = Intake {
@@ -50,6 +55,7 @@ impl Tcp {
         let found = connection.receive(&mut self.buffer, &mut intake);
         if let Some(introduction) = first.pop_front() {
             self.arrivals.push_back(introduction);
+            connection.has_introduced = true;
             // What comes behind is looked at when it is known.
             let _ = self.poller.rest(connection.stream.file(), number, true);
         }

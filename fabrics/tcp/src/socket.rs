@@ -40,6 +40,38 @@ pub enum ListenError {
     },
 }
 
+/// Whether accepting failed for what has become of one connection, and not for want of descriptors or memory:
+/// Linux passes errors of the network on to who accepts.
+pub fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::OPNOTSUPP
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+        )
+    )
+}
+
+/// Why the system opens no connection, as far as users can do something about it.
+pub fn why_not_opened(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => "the process or the system has no descriptor left",
+        Some(Errno::NETUNREACH | Errno::HOSTUNREACH) => "the system knows no route there",
+        Some(Errno::NETDOWN) => "the network is down",
+        Some(Errno::ADDRNOTAVAIL) => "the system has no free port, or no address of that kind",
+        Some(Errno::NOMEM | Errno::NOBUFS) => "the system has no memory for a connection",
+        _ => "the system opens no connection there",
+    }
+}
+
 /// A socket that others connect to, and where it listens.
 pub fn open_listener(config: &TcpConfig) -> Result<(OwnedFd, SocketAddr), ListenError> {
     let address = config.bind;

@@ -132,6 +132,33 @@ fn piece(stream: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_stranger_that_sends_much_behind_its_first_message_and_resets_is_gone() {
+    let mut server = Server::new(config());
+    let mut honest = Honest::of(&server);
+    server.serves(&mut honest);
+    let connected = server.tcp.connections();
+    for junk in [0, 1, 16_454, 60_000, 65_000] {
+        let mut stream = server.connect();
+        let sent = [PREAMBLE, &whole(b"head", b"hello")[..], &vec![7; junk][..]].concat();
+        stream.write_all(&sent).expect("the kernel has room");
+        // Taken, and of no known session: nobody answers it.
+        let deadline = Instant::now() + PATIENCE;
+        let arrival = loop {
+            assert!(Instant::now() < deadline, "the message arrives within {PATIENCE:?}");
+            server.tcp.progress();
+            if let Some(arrival) = server.tcp.next_arrival() {
+                break arrival;
+            }
+        };
+        server.tcp.release(arrival);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("it is open");
+        drop(stream);
+        server.until("the connection is forgotten", |server| server.tcp.connections() == connected);
+        server.serves(&mut honest);
+    }
+}
+
+#[test]
 fn whoever_breaks_the_rules_loses_its_connection_and_nobody_else_does() {
     let mut server = Server::new(config());
     let mut honest = Honest::of(&server);
