@@ -30,5 +30,5 @@ pub use numbers::SessionNumbers;
 pub use principal::{KeyName, NoKeyName, Principal};
 pub use random::{Random, seed_of_stream};
 pub use sip::{SipKey, SipPrefix};
-pub use socket_format::SocketFormat;
+pub use socket_format::{SocketFormat, host_number};
 pub use text::{is_printable, printable, printable_lines};

@@ -93,3 +93,12 @@ mod tests {
         }
     }
 }
+
+/// The host of an IP address, as a number that no other host has: an IPv4 address, or an IPv6 network of 64
+/// bits, because one host has all of the addresses in it.
+pub fn host_number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => u64::from(v4.to_bits()),
+        IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
+    }
+}

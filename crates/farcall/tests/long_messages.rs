@@ -4,7 +4,7 @@ mod common;
 
 use common::stream::Stream;
 use common::{LONG, pattern, settings};
-use farcall::{Message, Payload, Tag};
+use farcall::{Message, Payload, Service, Tag, TransportKind};
 
 const TAG: Tag = Tag(7);
 
@@ -61,5 +61,28 @@ fn one_that_may_not_fit_the_window_is_lent() {
         let sending = stream.sender.send(stream.to, TAG, &sent).within(LONG).start().expect("accepted");
         assert!(*stream.next() == sent[..], "{bytes} bytes");
         sending.wait().expect("sent");
+    }
+}
+
+/// A peer that reads as it should is not taken for one that does not.
+#[test]
+fn calls_over_tcp_wait_while_more_is_queued_than_may_wait_for_a_peer() {
+    const CALLS: u64 = 20;
+    let stream = Stream::over(
+        TransportKind::TCP,
+        &settings(&["tcp.queue_bytes=1M", "tcp.message_bytes_max=1M", "endpoint.unexpected_bytes=64K"]),
+    );
+    stream.receiver.serve(Service(1), |request, reply| reply.send(&request.payload()[..8]));
+    let start = |number| {
+        let payload = Payload::from(pattern(number, 1 << 20));
+        stream.sender.call(stream.to, Service(1), payload).within(LONG).start().expect("accepted")
+    };
+    let calls: Vec<_> = (0..CALLS).map(start).collect();
+    stream.receiver.run_while(|| {
+        stream.sender.poll(|_, _| {});
+        !calls.iter().all(|call| call.is_complete())
+    });
+    for (number, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.wait().expect("answered")[..], pattern(number as u64, 1 << 20)[..8]);
     }
 }

@@ -33,8 +33,8 @@ pub use library::conformance;
 #[doc(hidden)]
 pub use library::post;
 pub use library::{
-    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
-    LibraryTransport, Presence, compose, split_composed,
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, Backlog, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig,
+    LibraryCounters, LibraryTransport, Presence, compose, split_composed,
 };
 pub(crate) use life::Watching;
 pub use life::{LifeAnswer, LifeWatch};

@@ -12,7 +12,7 @@ use farcall_base::Instant;
 use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::clock::Clock;
 use farcall_driver::{Destination, Wait};
-use farcall_transport::{COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
+use farcall_transport::{Backlog, COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
 
 use crate::api::{Handle, MpiThreads, Started, do_not_finalize, started};
 use crate::operations::{Operation, Progress, Queue};
@@ -239,9 +239,12 @@ impl Library for Mpi {
         self.transmit(to, message);
     }
 
-    fn is_backed_up(&self, to: Destination) -> bool {
-        let Some(&(rank, _)) = self.destinations.get(to.0 as usize) else { return false };
-        self.sends.iter().any(|queue| queue.rank == rank)
+    fn backlog(&self, to: Destination) -> Backlog {
+        let waits_for = |rank| self.sends.iter().any(|queue| queue.rank == rank);
+        match self.destinations.get(to.0 as usize) {
+            Some(&(rank, _)) if waits_for(rank) => Backlog::Some,
+            Some(_) | None => Backlog::None,
+        }
     }
 
     fn progress(&mut self) -> usize {

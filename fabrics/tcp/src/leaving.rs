@@ -2,9 +2,12 @@
 
 use std::time::Instant as WallTime;
 
-use crate::connection::{Broken, Origin, Phase};
+use crate::connection::{Broken, Connection, Origin, Phase};
 use crate::endpoint::{Loss, Tcp};
 use crate::outbound::Outbound;
+
+/// The most bytes of frames, and of messages that are no calls, beside the payload of the longest message.
+const FRAMES_OF_ONE_BYTES_MAX: usize = 64 << 10;
 
 impl Tcp {
     /// Notes that a connection has something to send.
@@ -127,9 +130,20 @@ impl Tcp {
         }
         self.list(number);
         let Some(connection) = self.connections.get(number) else { return };
-        if connection.outbound.queued_bytes() > self.config.queue_bytes_max {
+        if connection.outbound.queued_bytes() > self.queue_bytes_max() {
             self.counters.slow_readers.increment();
-            self.end(number);
+            self.end_because(number, Some("more than tcp.queue_bytes waited for it".to_owned()));
         }
+    }
+
+    /// What may wait for one peer. The longest message must fit where half of it is taken.
+    fn queue_bytes_max(&self) -> usize {
+        self.config.queue_bytes_max.max(2 * (self.config.payload_bytes_max + FRAMES_OF_ONE_BYTES_MAX))
+    }
+
+    /// Whether so much waits that calls have to wait, too: the rest is for answers, and for the longest call.
+    #[inline]
+    pub(crate) fn is_full(&self, connection: &Connection) -> bool {
+        connection.outbound.queued_bytes() > self.queue_bytes_max() / 2
     }
 }

@@ -3,10 +3,10 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant as WallTime};
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, host_number};
 use farcall_base::{Instant, Principal};
 use farcall_driver::{Destination, Wait};
-use farcall_transport::{Library, Outgoing};
+use farcall_transport::{Backlog, Library, Outgoing};
 
 use crate::FORMAT;
 use crate::arrival::{Body, TcpArrival};
@@ -30,6 +30,8 @@ const LINGER: Duration = Duration::from_millis(100);
 
 impl Library for Tcp {
     type Arrival = TcpArrival;
+
+    const WAKES_FOR_ROOM: bool = true;
 
     fn name(&self) -> &'static str {
         FORMAT.driver
@@ -85,6 +87,10 @@ impl Library for Tcp {
                 FORMAT.parse(address).is_ok_and(|place| place.ip() == connection.peer.ip())
             }
         })
+    }
+
+    fn host_of(&self, of: Destination) -> Option<u64> {
+        self.connections.get(of.0).map(|connection| host_number(connection.peer.ip()))
     }
 
     fn principal(&self, of: Destination) -> Principal {
@@ -147,8 +153,12 @@ impl Library for Tcp {
     }
 
     #[inline]
-    fn is_backed_up(&self, to: Destination) -> bool {
-        self.connections.get(to.0).is_some_and(|connection| connection.is_blocked)
+    fn backlog(&self, to: Destination) -> Backlog {
+        match self.connections.get(to.0) {
+            Some(connection) if self.is_full(connection) => Backlog::Full,
+            Some(connection) if connection.is_blocked => Backlog::Some,
+            Some(_) | None => Backlog::None,
+        }
     }
 
     #[inline]

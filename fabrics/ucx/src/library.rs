@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as WallTime};
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{Destination, Wait, kept_from_children};
-use farcall_transport::{Library, Outgoing};
+use farcall_transport::{Backlog, Library, Outgoing};
 
 use crate::ffi::*;
 use crate::peers::Peers;
@@ -306,8 +306,8 @@ impl Library for Ucx {
     }
 
     #[inline]
-    fn is_backed_up(&self, to: Destination) -> bool {
-        self.sends.any_waits_for(to)
+    fn backlog(&self, to: Destination) -> Backlog {
+        if self.sends.any_waits_for(to) { Backlog::Some } else { Backlog::None }
     }
 
     #[inline]

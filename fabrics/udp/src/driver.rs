@@ -1,10 +1,10 @@
 //! The driver itself: its sockets, its two halves, and the peers that both of them know.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError, Instant};
+use farcall_base::{Address, AddressError, Instant, host_number};
 use farcall_driver::{
     CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError, Wait,
 };
@@ -76,14 +76,6 @@ impl UdpDriver {
     /// What has happened so far.
     pub fn counters(&self) -> &UdpCounters {
         &self.counters
-    }
-}
-
-/// See [`Datagram::host_of`].
-fn host_number(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => u64::from(v4.to_bits()),
-        IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
     }
 }
 

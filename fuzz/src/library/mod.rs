@@ -35,6 +35,8 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: WINDOW_LINES as usize * WINDOW_LINE_BYTES,
     loan_bytes_max: 1 << 16,
     ranks: u32::MAX,
+    sessions_max: 4096,
+    sessions_per_host: 1024,
     numbers: farcall_base::SessionNumbers::ALL,
 };
 

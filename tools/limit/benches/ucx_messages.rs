@@ -28,6 +28,8 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: 8 << 20,
     loan_bytes_max: 1 << 20,
     ranks: u32::MAX,
+    sessions_max: 4096,
+    sessions_per_host: 1024,
     numbers: farcall_base::SessionNumbers::ALL,
 };
 

@@ -134,7 +134,9 @@ parameters! {
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
         piece_bytes: usize = "64K", Domain::size(4 * K, 8 * M), Endpoint, "Bytes of a long message that leave in one piece; other messages leave between two pieces.";
-        queue_bytes: usize = "1G", Domain::size(M, 64 * G), Endpoint, "Most bytes that wait until one peer reads; one that lets more pile up loses its connection.";
+        queue_bytes: usize = "1G", Domain::size(M, 64 * G), Endpoint, "Most bytes that wait until one peer reads, or two of the longest messages, if that is more. Calls wait from half of it on; a peer that lets more answers pile up loses its connection.";
+        sessions_max: u16 = "4096", Domain::integer(1, 32768, "sessions"), Endpoint, "Most sessions at a time; openers beyond are refused.";
+        sessions_per_host: u16 = "1024", Domain::integer(1, 32768, "sessions"), Endpoint, "Most of them that one host opened: an IPv4 address, or an IPv6 network of 64 bits.";
         introduction_timeout: Duration = "2s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that one who connects has to ask for a session.";
         strangers: u16 = "1024", Domain::integer(1, 32768, "connections"), Endpoint, "Most connections that have not asked for a session yet; beyond, the oldest makes room.";
         strangers_per_host: u16 = "256", Domain::integer(1, 32768, "connections"), Endpoint, "Most of them from one host: an IPv4 address, or an IPv6 network of 64 bits; beyond, its oldest makes room.";

@@ -220,6 +220,9 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
 /// The most memory that transports over libraries lend at a time.
 const LIBRARY_LOAN_BYTES_MAX: usize = 256 << 20;
 
+/// The most sessions over libraries whose processes are all of one launch.
+const LIBRARY_SESSIONS_MAX: u16 = 4096;
+
 pub fn ucx_config(settings: &Settings, local: IpAddr) -> UcxConfig {
     UcxConfig {
         payload_bytes_max: settings.ucx.message_bytes_max,
@@ -238,6 +241,8 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        sessions_max: LIBRARY_SESSIONS_MAX,
+        sessions_per_host: LIBRARY_SESSIONS_MAX,
         numbers: SessionNumbers::ALL,
     }
 }
@@ -291,6 +296,8 @@ pub fn tcp_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        sessions_max: settings.tcp.sessions_max,
+        sessions_per_host: settings.tcp.sessions_per_host,
         numbers: SessionNumbers::ALL,
     }
 }
@@ -312,6 +319,8 @@ pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        sessions_max: LIBRARY_SESSIONS_MAX,
+        sessions_per_host: LIBRARY_SESSIONS_MAX,
         numbers: SessionNumbers::ALL,
     }
 }
@@ -353,6 +362,8 @@ pub fn ofi_library_config(settings: &Settings) -> LibraryConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
         ranks: u32::MAX,
+        sessions_max: LIBRARY_SESSIONS_MAX,
+        sessions_per_host: LIBRARY_SESSIONS_MAX,
         numbers: SessionNumbers::ALL,
     }
 }

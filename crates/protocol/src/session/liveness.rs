@@ -174,11 +174,14 @@ impl Sessions {
     pub fn lost(&mut self, to: PeerAddress) {
         let there: Vec<u16> = self.to_address(to).collect();
         for index in there {
-            match self.slots[usize::from(index)].state {
-                State::Vacant => {}
-                State::Opening(_) | State::HalfOpen { .. } => self.end(index, EndReason::Unreachable),
-                State::Up => self.end(index, EndReason::Dead),
-            }
+            let reason = match &self.slots[usize::from(index)].state {
+                State::Vacant => continue,
+                // One that was refused, and let go of, says why.
+                State::Opening(opening) => opening.refused.map_or(EndReason::Unreachable, EndReason::Refused),
+                State::HalfOpen { .. } => EndReason::Unreachable,
+                State::Up => EndReason::Dead,
+            };
+            self.end(index, reason);
         }
     }
 

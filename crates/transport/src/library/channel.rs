@@ -10,7 +10,7 @@ use super::tagged::Tagged;
 use crate::waiting::WaitingPayload;
 use crate::{CallId, Service};
 
-/// A request that waits for its session to come up.
+/// A request that waits for its session to come up, or for room.
 pub struct Waiting {
     pub call: CallId,
     pub service: Service,
@@ -30,7 +30,7 @@ pub struct Channel {
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet.
     pub unanswered_requests: usize,
-    /// Requests that wait for the session; bounded by our own limit on calls.
+    /// Requests that wait for the session, or for room; bounded by our own limit on calls.
     pub waiting: VecDeque<Waiting>,
     pub tagged: Tagged,
 }

@@ -11,6 +11,7 @@ farcall_driver::declare_counters! {
         window_full: "messages" => "Tagged messages that had to wait for their session or for the peer's window",
         beyond_window: "messages" => "Tagged messages that left past a full window, because a receive waited for them",
         waited_for_session: "calls" => "Requests that had to wait for their session",
+        held_up: "calls" => "Requests that had to wait because too much waited for their peer",
         lives_asked: "questions" => "Asked whether the process of a silent peer lives",
         lives_found: "answers" => "Found that the process of a silent peer lives: the peer is late",
         deaths_reported: "peers" => "Peers that the library itself reported dead",

@@ -113,8 +113,10 @@ impl<L: Library> LibraryTransport<L> {
         } else {
             NOBODY
         };
-        // It is a process of the same launch, and opens no more sessions than it has endpoints.
-        self.sessions.handle(from, || None, header, &packet, now);
+        let library = &self.library;
+        self.sessions.handle(from, || library.host_of(Destination(from.0)), header, &packet, now);
+        // What led to the opener is let go of where it was refused.
+        self.any_ended |= from != NOBODY && !self.sessions.any_to(from);
         // Before a handler that takes long: a peer must know where this process answers meanwhile.
         self.transmit_session_packets();
         self.report_sessions(sink);

@@ -42,7 +42,8 @@ use channel::Channel;
 pub use counters::LibraryCounters;
 use outbound::{Held, to_protocol};
 pub use seam::{
-    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, Backlog, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose,
+    split_composed,
 };
 
 use crate::matcher::{Deferral, DeferredHead, Matcher};
@@ -77,6 +78,10 @@ pub struct LibraryConfig {
     pub loan_bytes_max: usize,
     /// How many ranks there are: peers with others are refused.
     pub ranks: u32,
+    /// The most sessions at a time.
+    pub sessions_max: u16,
+    /// The most of them that one host opened, where the library tells hosts apart.
+    pub sessions_per_host: u16,
     /// Which numbers sessions get here.
     pub numbers: SessionNumbers,
 }
@@ -110,6 +115,8 @@ pub struct LibraryTransport<L: Library> {
     deferral: Deferral,
     /// How much of a peer's messages may wait here.
     unexpected_lines: u32,
+    /// Sessions with calls that wait because the library has too much for their peers.
+    held_up: Vec<ProtocolSession>,
     /// Sessions with messages that leave with the next flush.
     open_batches: Vec<ProtocolSession>,
     tracer: CallTracer,
@@ -147,6 +154,10 @@ impl<L: Library> LibraryTransport<L> {
             offer,
             peer_timeout: config.peer_timeout,
             ranks: config.ranks,
+            sessions_max: config.sessions_max,
+            sessions_per_host: config.sessions_per_host,
+            // A connection proves its address before it costs a session.
+            half_open_per_host: config.sessions_per_host,
             numbers: config.numbers,
             ..SessionConfig::default()
         };
@@ -171,6 +182,7 @@ impl<L: Library> LibraryTransport<L> {
             deferred: DeferredHead::default(),
             deferral: Deferral::Once,
             unexpected_lines: unexpected_lines.max(1),
+            held_up: Vec::new(),
             open_batches: Vec::new(),
             noticed: Vec::new(),
             tracer: CallTracer::default(),
@@ -285,6 +297,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.transmit_session_packets();
         let handed_on = if self.matcher.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let progressed = self.progress();
+        self.send_waiting_calls();
         let received = self.receive(now, sink);
         while let Some(lost) = self.library.next_loss() {
             self.counters.deaths_reported.increment();
@@ -322,7 +335,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let any_left = self.held.is_some() || self.has_open_batches() || !self.noticed.is_empty();
+        let any_left = self.held.is_some() || self.must_poll_for_batches() || !self.noticed.is_empty();
         if any_left || self.sessions.wants_transmit() || self.sessions.has_events() {
             return Some(Instant::ZERO);
         }

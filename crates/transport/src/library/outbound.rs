@@ -6,7 +6,7 @@ use farcall_protocol::wire::{CallKey, Flags, put_whole};
 
 use super::LibraryTransport;
 use super::channel::{Channel, Waiting};
-use super::seam::{Arrival, Library};
+use super::seam::{Arrival, Backlog, Library};
 use super::tagged::Rest;
 use crate::trace::event;
 use crate::{
@@ -80,7 +80,7 @@ impl<L: Library> LibraryTransport<L> {
         service: Service,
         payload: Outgoing<'_>,
     ) -> Submitted {
-        let Some(channel) = self.channel(to_protocol(session)) else { return Submitted::DOWN };
+        let Some(channel) = live(&mut self.channels, to_protocol(session)) else { return Submitted::DOWN };
         let (bytes_max, calls_max) = (channel.message_bytes_max(), channel.calls_max());
         if payload.len() > bytes_max {
             return Submitted::Refused(Refused::TooLong { bytes_max });
@@ -97,8 +97,47 @@ impl<L: Library> LibraryTransport<L> {
             return Submitted::Queued;
         };
         self.counters.calls_sent.increment();
+        if !channel.waiting.is_empty() || self.library.backlog(Destination(link.to.0)) == Backlog::Full {
+            channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
+            self.counters.held_up.increment();
+            self.note_held_up(id);
+            return Submitted::Queued;
+        }
         self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload);
         Submitted::Sent
+    }
+
+    /// Calls of a session wait for room.
+    pub(super) fn note_held_up(&mut self, id: SessionId) {
+        if !self.held_up.contains(&id) {
+            self.held_up.push(id);
+        }
+    }
+
+    /// Sends calls that waited, oldest first, as far as there is room.
+    #[inline]
+    pub(super) fn send_waiting_calls(&mut self) {
+        if !self.held_up.is_empty() {
+            let mut held_up = core::mem::take(&mut self.held_up);
+            held_up.retain(|&id| self.is_held_up(id));
+            self.held_up = held_up;
+        }
+    }
+
+    /// Sends calls of a session that waited; says whether some still do.
+    fn is_held_up(&mut self, id: SessionId) -> bool {
+        while let Some(channel) = live(&mut self.channels, id) {
+            let Some(link) = channel.link else { return false };
+            if channel.waiting.is_empty() {
+                return false;
+            }
+            if self.library.backlog(Destination(link.to.0)) == Backlog::Full {
+                return true;
+            }
+            let Some(Waiting { call, service, payload }) = channel.waiting.pop_front() else { return false };
+            self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload.into());
+        }
+        false
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use farcall_base::Instant;
 use farcall_base::{Address, AddressError, Principal};
 use farcall_driver::{Destination, Wait};
 
-use super::{Arrival, Library, split_composed};
+use super::{Arrival, Backlog, Library, split_composed};
 use crate::{Incoming, Outgoing};
 
 /// A message in a mailbox.
@@ -41,8 +41,8 @@ pub struct Mailbox {
     pub lost: VecDeque<Destination>,
     /// Whether nothing reaches it any more.
     pub is_deaf: bool,
-    /// Whether its owner's library says that composed messages wait in it.
-    pub is_backed_up: bool,
+    /// What its owner's library says that waits in it.
+    pub backlog: Backlog,
 }
 
 /// Mailboxes by address, which is one byte.
@@ -139,8 +139,8 @@ impl Library for Counter {
         message.clear();
     }
 
-    fn is_backed_up(&self, _: Destination) -> bool {
-        self.post.boxes()[self.own].is_backed_up
+    fn backlog(&self, _: Destination) -> Backlog {
+        self.post.boxes()[self.own].backlog
     }
 
     fn progress(&mut self) -> usize {

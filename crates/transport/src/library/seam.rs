@@ -39,6 +39,19 @@ pub fn split_composed(message: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What most libraries send at once: it fits the buffers of 8 KiB in which UCX copies what is short.
 const SHORT_BYTES_MAX: usize = 7 << 10;
 
+/// What waits in a library for one destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backlog {
+    #[default]
+    /// Nothing that has to wait for room.
+    None,
+    /// Something. Short messages gather meanwhile: to hand over more would only make that longer, and what
+    /// comes together costs less at both ends.
+    Some,
+    /// So much that calls wait, too, until there is less.
+    Full,
+}
+
 /// A message that has arrived, until it is given back with [`Library::release`].
 pub trait Arrival {
     /// The head, as it was sent.
@@ -55,6 +68,10 @@ pub trait Arrival {
 pub trait Library: Wait + Send {
     /// What [`Library::next_arrival`] gives.
     type Arrival: Arrival + Send;
+
+    /// Whether its sleepers are woken when there is room again for what waits. Over others nobody sleeps while
+    /// short messages gather.
+    const WAKES_FOR_ROOM: bool = false;
 
     /// The name in transport strings and messages, such as `ucx`.
     fn name(&self) -> &'static str;
@@ -98,6 +115,12 @@ pub trait Library: Wait + Send {
         true
     }
 
+    /// The host of a destination that something has come from, as a number that no other host has, where
+    /// strangers connect: no host may open too many sessions. `None` where all are of one launch.
+    fn host_of(&self, _of: Destination) -> Option<u64> {
+        None
+    }
+
     /// Who is at a destination that something has come from, as far as the library proves it.
     fn principal(&self, of: Destination) -> Principal;
 
@@ -118,12 +141,10 @@ pub trait Library: Wait + Send {
     /// instead of a copy.
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>);
 
-    /// Whether composed messages to a destination wait in the library for room. Short messages gather
-    /// meanwhile: to hand over more would only make that longer, and what comes together costs less at both
-    /// ends.
+    /// How much waits in the library for a destination to have room.
     #[inline]
-    fn is_backed_up(&self, _to: Destination) -> bool {
-        false
+    fn backlog(&self, _to: Destination) -> Backlog {
+        Backlog::None
     }
 
     /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was

@@ -8,11 +8,11 @@ use farcall_base::Instant;
 use farcall_driver::Destination;
 use farcall_protocol::matching::Source;
 use farcall_protocol::session::{EndReason, PeerAddress, SessionEvent, SessionId};
-use farcall_protocol::wire::{Flags, Header, Opcode};
+use farcall_protocol::wire::{Header, Opcode};
 
 use super::LibraryTransport;
 use super::NOBODY;
-use super::channel::{Channel, Waiting};
+use super::channel::Channel;
 use super::seam::{ARRIVAL_HEAD_BYTES_MAX, Library};
 use crate::matcher::Deferral;
 use crate::{DownReason, Outgoing, Sink, down_reason};
@@ -132,11 +132,9 @@ impl<L: Library> LibraryTransport<L> {
             self.excesses.push((id, why));
             return self.sessions.end_because(id, EndReason::Closed);
         }
-        let waiting = core::mem::take(&mut channel.waiting);
         self.open_messages(&link, id, source);
-        for Waiting { call, service, payload } in waiting {
-            self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload.into());
-        }
+        self.note_held_up(id);
+        self.send_waiting_calls();
     }
 
     /// Ends a session whose peer broke the protocol.

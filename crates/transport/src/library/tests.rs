@@ -12,7 +12,7 @@ use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, pu
 use super::post::{Counter, Letter, Post};
 use super::{LibraryConfig, LibraryTransport};
 use crate::{
-    CallId, DownReason, Matched, MatchedBatch, Message, MessageBatch, MessageId, Outbox, Refused,
+    Backlog, CallId, DownReason, Matched, MatchedBatch, Message, MessageBatch, MessageId, Outbox, Refused,
     RequestBatch, RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
     Submitted, Transport,
 };
@@ -92,6 +92,8 @@ const CONFIG: LibraryConfig = LibraryConfig {
     unexpected_bytes: 64 << 10,
     loan_bytes_max: 1 << 20,
     ranks: u32::MAX,
+    sessions_max: 4096,
+    sessions_per_host: 1024,
     numbers: farcall_base::SessionNumbers::ALL,
 };
 
@@ -202,6 +204,54 @@ fn a_waiting_call_that_is_cancelled_is_not_sent_and_its_place_is_free() {
     world.turn();
     let calls: Vec<_> = world.caller.log.answers.iter().map(|answer| answer.0.0).collect();
     assert_eq!(calls, [0, 1, 3, 4]);
+}
+
+#[test]
+fn calls_wait_while_too_much_waits_for_their_peer_and_leave_in_order() {
+    let mut world = World::connected();
+    world.post.boxes()[0].backlog = Backlog::Full;
+    for call in 0..4 {
+        world.call(call, &[call as u8; 10]).expect("under the limit");
+    }
+    assert_eq!(world.call(4, b""), Err(Refused::TooManyCalls { calls_max: 4 }));
+    world.turn();
+    assert_eq!(world.caller.log.answers, []);
+    let (session, outbox) = (world.session, &mut world.caller.transport);
+    assert!(!outbox.is_transmitted(session, CallId(1)));
+    outbox.cancel(session, CallId(1));
+    assert_eq!(outbox.counters.held_up.get(), 4);
+    world.post.boxes()[0].backlog = Backlog::Some;
+    world.turn();
+    let calls: Vec<_> = world.caller.log.answers.iter().map(|answer| answer.0.0).collect();
+    assert_eq!(calls, [0, 2, 3]);
+    world.call(5, b"").expect("under the limit");
+    world.turn();
+    assert_eq!(world.caller.log.answers.last().map(|answer| answer.0), Some(CallId(5)));
+}
+
+#[test]
+fn what_led_to_an_opener_that_was_refused_is_let_go_of_also_without_any_other_session() {
+    for full in [false, true] {
+        let post = Post::default();
+        let mut server = side(
+            &post,
+            0,
+            LibraryConfig { ranks: if full { u32::MAX } else { 2 }, sessions_max: 1, ..CONFIG },
+        );
+        let mut others = [side(&post, 1, CONFIG), side(&post, 2, CONFIG)];
+        let (to, now) = (server.transport.address(), Instant::from_nanos(1));
+        let openers = if full { &mut others[..] } else { &mut others[1..] };
+        for opener in openers {
+            opener.transport.connect(&to, now).expect("there is room");
+            for _ in 0..8 {
+                opener.transport.poll(now, &mut opener.log);
+                server.transport.poll(now, &mut server.log);
+            }
+        }
+        assert_eq!(others[1].log.up, []);
+        let expected: &[Destination] = if full { &[Destination(1)] } else { &[] };
+        assert_eq!(post.boxes()[0].known, expected);
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ impl Posts {
                 unexpected_bytes: 64 << 10,
                 loan_bytes_max: 1 << 20,
                 ranks: u32::MAX,
+                sessions_max: 4096,
+                sessions_per_host: 1024,
                 numbers: SessionNumbers::part(place as u32, bits),
             };
             let (entropy, counters) = (Entropy::repeatable(9 + way as u64), CounterFile::process());

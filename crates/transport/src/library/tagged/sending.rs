@@ -8,7 +8,7 @@ use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_
 use super::{FRONT_BYTES, OVERRUN};
 use crate::library::LibraryTransport;
 use crate::library::outbound::{live, to_protocol};
-use crate::library::seam::{Library, compose};
+use crate::library::seam::{Backlog, Library, compose};
 use crate::matcher::WaitingSend;
 use crate::trace::{CallTracer, event};
 use crate::waiting::WaitingPayload;
@@ -158,7 +158,7 @@ impl<L: Library> LibraryTransport<L> {
         let mut any = false;
         let mut place = 0;
         while let Some(&id) = self.open_batches.get(place) {
-            if self.is_backed_up(id) {
+            if self.backlog(id) > Backlog::None {
                 place += 1;
                 continue;
             }
@@ -182,11 +182,16 @@ impl<L: Library> LibraryTransport<L> {
         !self.open_batches.is_empty()
     }
 
+    /// Whether a batch would leave now, or nothing tells when it would.
+    pub(in crate::library) fn must_poll_for_batches(&self) -> bool {
+        self.open_batches.iter().any(|&id| !L::WAKES_FOR_ROOM || self.backlog(id) == Backlog::None)
+    }
+
     #[inline]
-    fn is_backed_up(&self, id: SessionId) -> bool {
+    fn backlog(&self, id: SessionId) -> Backlog {
         let channel = self.channels.get(id.index()).and_then(Option::as_ref);
         let link = channel.filter(|channel| channel.id == id).and_then(|channel| channel.link.as_ref());
-        link.is_some_and(|link| self.library.is_backed_up(Destination(link.to.0)))
+        link.map_or(Backlog::None, |link| self.library.backlog(Destination(link.to.0)))
     }
 
     #[inline]

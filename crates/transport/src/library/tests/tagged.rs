@@ -6,7 +6,7 @@ use farcall_protocol::wire::{BRIEF_HEAD_BYTES, TaggedPacket, put_tagged};
 
 use super::*;
 use crate::trace::{CallTracer, event};
-use crate::{Arrived, MessageId, Posted};
+use crate::{Arrived, Backlog, MessageId, Posted};
 
 impl World {
     pub(super) fn send(&mut self, send: u32, tag: u32, payload: &[u8]) -> Submitted {
@@ -153,7 +153,7 @@ fn who_does_not_read_brief_heads_gets_none() {
 #[test]
 fn short_messages_gather_while_the_library_has_a_backlog_until_a_batch_is_full() {
     let mut world = World::with_mail();
-    world.post.boxes()[0].is_backed_up = true;
+    world.post.boxes()[0].backlog = Backlog::Some;
     let letters = |world: &World| world.post.boxes()[1].letters.len();
     let before = letters(&world);
     for number in 0..3_u8 {
@@ -164,7 +164,7 @@ fn short_messages_gather_while_the_library_has_a_backlog_until_a_batch_is_full()
     assert_eq!(world.caller.transport.next_deadline(), Some(Instant::ZERO), "nobody sleeps on it");
     assert_eq!(world.send(0, 1, &[3; 960]), Submitted::Sent, "that fits no more");
     assert_eq!(letters(&world), before + 1);
-    world.post.boxes()[0].is_backed_up = false;
+    world.post.boxes()[0].backlog = Backlog::None;
     assert!(world.caller.transport.flush() && !world.caller.transport.flush());
     assert_eq!(letters(&world), before + 2);
     world.turn();
@@ -178,7 +178,7 @@ fn short_messages_gather_while_the_library_has_a_backlog_until_a_batch_is_full()
 fn what_gathered_behind_a_backlog_leaves_before_the_good_bye() {
     for closes in [true, false] {
         let mut world = World::with_mail();
-        world.post.boxes()[0].is_backed_up = true;
+        world.post.boxes()[0].backlog = Backlog::Some;
         assert_eq!(world.send(0, 7, b"last"), Submitted::Sent);
         let World { mut caller, mut server, session, now, .. } = world;
         caller.transport.poll(now, &mut caller.log);
