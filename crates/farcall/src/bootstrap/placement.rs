@@ -64,7 +64,7 @@ impl Placement {
 farcall_driver::declare_counters! {
     /// Where this process was placed, under the label `placement`.
     pub struct PlacementCounters {
-        core: "number" => "The core that FARCALL_CORE has put it on; others may have taken that away since",
+        core: "number" => "The core that FARCALL_CORE has put it on; others may have taken that away by now",
     }
 }
 

@@ -22,11 +22,11 @@ farcall_driver::declare_counters! {
         busy_polls: "polls" => "Those that found something, counted when the clock is read",
         in_flight: "calls" => "Calls in flight when the clock was last read",
         sleeps: "times" => "Times that the thread blocked because there was nothing to do",
-        incarnation: "number" => "The number of this life of the process",
-        handler: "service" => "The service whose handler runs, plus one; 0 while none does",
-        stalled_time: "ns" => "How long no call has been answered although some are in flight; 0 below 100 ms",
-        stalled_on: "number" => "The incarnation of the process that the oldest of them waits for",
-        stalled_service: "service" => "The service that it called",
+        incarnation: "number" => "The number of the life that the process has now",
+        handler: "service" => "The service whose handler runs now, plus one; 0 while none does",
+        stalled_time: "ns" => "How long, until now, no call has been answered although some are in flight; 0 below 100 ms",
+        stalled_on: "number" => "The incarnation of the process that the oldest of them waits for now",
+        stalled_service: "service" => "The service that it waits for now",
     }
 }
 

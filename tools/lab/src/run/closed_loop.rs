@@ -27,6 +27,9 @@ pub const BLOCKS: usize = 3;
 /// How many blocks are tried while cores move.
 pub(crate) const BLOCKS_MAX: usize = 9;
 
+/// From this share of a measurement on that servers waited for a core its times are said to be those of the wait.
+pub const CORE_SHARED_MIN: f64 = 0.1;
+
 /// What tests that call in a closed loop have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClosedLoop {
@@ -322,6 +325,14 @@ impl Outcome {
         }
     }
 
+    /// See [`InBlocks::server_waited`]; simulated hosts have their cores for themselves.
+    fn server_waited(&self) -> Option<f64> {
+        match &self.ran {
+            Ran::OnProcesses(found) => found.server_waited,
+            Ran::OnFabric(_) => None,
+        }
+    }
+
     /// What was in flight at the end of the windows; nothing if nothing was.
     pub fn rest_line(&self) -> Option<String> {
         let Rest { calls, waited } = self.rest;
@@ -344,6 +355,13 @@ impl Outcome {
         };
         if !warm {
             warnings.push("latencies never became steady".to_owned());
+        }
+        if let Some(waited) = self.server_waited().filter(|waited| *waited >= CORE_SHARED_MIN) {
+            warnings.push(format!(
+                "by the kernel's account servers waited {:.0} % of the time for a core: others used it, and the figures \
+                 are of that",
+                waited * 100.0
+            ));
         }
         if !self.little.holds() {
             let (implied, in_flight) = (self.little.implied, self.in_flight);

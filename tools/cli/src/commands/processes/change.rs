@@ -36,14 +36,17 @@ pub const STALLS: [&str; 14] = [
 const BACKLOG: &str = "backlog";
 
 /// Levels, which have a value and no rate: counters whose sentences say what is there *now*.
-pub const LEVELS: [&str; 17] = [
+pub const LEVELS: [&str; 23] = [
     BACKLOG,
     IN_FLIGHT,
     SESSIONS,
     "behind_bytes",
+    "core",
     "established",
+    "handler",
     "half_open",
     "held_bytes",
+    "incarnation",
     "lease_left",
     "mapped_bytes",
     "objects",
@@ -53,6 +56,9 @@ pub const LEVELS: [&str; 17] = [
     "replicas_wanted",
     "replicas_whole",
     "replication_epoch",
+    "stalled_on",
+    "stalled_service",
+    "stalled_time",
     "used_bytes",
 ];
 
@@ -75,7 +81,7 @@ impl<'a> Change<'a> {
     /// The groups of a process, as they are now.
     pub fn of(then: &'a Sample, now: &'a Sample) -> Vec<Self> {
         let seconds = seconds(then, now);
-        let change = |group: &'a GroupSnapshot| Self { then: then.group(&group.label), now: group, seconds };
+        let change = |group: &'a GroupSnapshot| Self { then: then.same_group(group), now: group, seconds };
         now.snapshot.groups.iter().map(change).collect()
     }
 

@@ -29,9 +29,19 @@ impl Sample {
         Ok(Self { pid, at, snapshot: CounterFile::open_process(pid)?, schedule: schedule(pid) })
     }
 
-    /// The group of that label.
+    /// The group of that label; the first where several parts of an endpoint have it.
     pub fn group(&self, label: &str) -> Option<&GroupSnapshot> {
         self.snapshot.groups.iter().find(|group| group.label == label)
+    }
+
+    /// The same part's group at another time: a transport and its endpoint have one label, and different
+    /// counters.
+    pub fn same_group(&self, as_then: &GroupSnapshot) -> Option<&GroupSnapshot> {
+        let is_same = |group: &&GroupSnapshot| {
+            let names = group.counters.iter().map(|counter| &counter.name);
+            group.label == as_then.label && names.eq(as_then.counters.iter().map(|counter| &counter.name))
+        };
+        self.snapshot.groups.iter().find(is_same)
     }
 }
 

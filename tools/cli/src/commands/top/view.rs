@@ -125,7 +125,7 @@ mod tests {
             (BUSY_POLLS, 2_000_000),
         ];
         let ring = [("waited_for_room", 3_000), ("records_sent", 9), ("backlog", 5), ("violations", 0)];
-        let groups = vec![group("ring+shm#0", &endpoint), group("ring ring+shm#0", &ring)];
+        let groups = vec![group("ring+shm#0", &ring), group("ring+shm#0", &endpoint)];
         let schedule = Schedule { ran_nanos: 1_500_000_000 * times, waited_nanos: 500_000_000 * times };
         let snapshot = Snapshot { owner: 7, unlisted_groups: 0, groups };
         Sample { pid: 7, at, snapshot, schedule: Some(schedule) }
@@ -140,7 +140,7 @@ mod tests {
 process 7: 75 % of a core, 25 % waiting for one
   endpoint                     sessions   calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
   ring+shm#0                          3     2.00M     2.00M         0        16     4.00M    25.0        0
-  stalls: ring ring+shm#0 waited_for_room 1.5K/s, ring ring+shm#0 backlog 5
+  stalls: ring+shm#0 waited_for_room 1.5K/s, ring+shm#0 backlog 5
 ";
         assert_eq!(text, expected);
     }

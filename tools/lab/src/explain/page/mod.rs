@@ -18,7 +18,8 @@ use serde_json::Value;
 
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::analysis::input::{Latency, Table};
-use crate::explain::recorded::{RecordedRun, Track, document, explain, varied_effects};
+use crate::explain::recorded::causes::waited_for_core;
+use crate::explain::recorded::{RecordedFigure, RecordedRun, Track, document, explain, varied_effects};
 
 pub use escape::escape;
 use escape::of_address;
@@ -144,16 +145,35 @@ fn verdict(runs: &[RecordedRun], findings: &[Finding]) -> String {
     let cut_short = runs.iter().filter(|recorded| recorded.run.window_seconds.is_none()).count();
     let figures: usize = runs.iter().map(|recorded| recorded.figures.len()).sum();
     let cold: usize = runs.iter().map(cold).sum();
+    let counted = |is_such: &dyn Fn(&RecordedFigure) -> bool| {
+        runs.iter().flat_map(|run| &run.figures).filter(|figure| is_such(figure)).count()
+    };
+    let waited = counted(&|figure| waited_for_core(figure).is_some());
+    let imprecise = counted(&is_imprecise);
     match (wrong, cut_short, cold) {
         (1.., ..) => format!("No: {wrong} statements of the figures cannot all be true."),
         (_, 1.., _) => format!("Not all: {cut_short} of {} runs did not end.", runs.len()),
         (.., 1..) => {
             format!("With care: {cold} of {figures} figures were taken before latencies were steady.")
         }
+        _ if waited > 0 => format!(
+            "With care: {waited} of {figures} figures were taken while a server waited for a core, which others used."
+        ),
+        _ if imprecise > 0 => format!(
+            "With care: {imprecise} of {figures} figures differ by more than {:.0} % between parts of their run.",
+            IMPRECISE_MIN * 100.0
+        ),
         _ => {
             "Yes, as far as figures can tell: none contradicts another, and latencies were steady.".to_owned()
         }
     }
+}
+
+/// A figure whose rate may be off by more than this is of little use.
+const IMPRECISE_MIN: f64 = 0.25;
+
+fn is_imprecise(figure: &RecordedFigure) -> bool {
+    figure.more.get("relative_error").and_then(Value::as_f64).is_some_and(|error| error > IMPRECISE_MIN)
 }
 
 /// The figures that were taken although latencies never became steady.

@@ -45,6 +45,21 @@ fn every_figure_has_words_and_numbers() {
     assert!(page.contains("published, p50") && page.contains("0.100 us at 100 to 10.240 at 10240"));
 }
 
+#[test]
+fn what_was_measured_on_a_shared_core_or_varies_much_is_to_be_taken_with_care() {
+    let with = |name: &str, value: f64| {
+        let mut run = run("ring+shm");
+        run.figures[0].more.insert(name.to_owned(), json!(value));
+        page(&[run])
+    };
+    assert!(with("server_waited", 0.01).contains("Yes, as far as figures can tell"));
+    assert!(
+        with("server_waited", 0.87).contains("With care: 1 of 6 figures were taken while a server waited")
+    );
+    assert!(with("relative_error", 0.05).contains("Yes, as far as figures can tell"));
+    assert!(with("relative_error", 1.15).contains("With care: 1 of 6 figures differ by more than 25 %"));
+}
+
 /// A run with a limit beside one of its figures.
 fn limited() -> RecordedRun {
     let mut run = run("ring+shm");

@@ -90,6 +90,7 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     findings.extend(interventions(runs));
     findings.extend(causes::causes(runs));
     findings.extend(causes::stores(runs));
+    findings.extend(causes::shared_cores(runs));
     findings.extend(causes::open_loops(runs));
     findings.extend(causes::durable_writes(runs));
     findings.extend(anatomy(runs));

@@ -4,6 +4,7 @@
 //! A counter says how busy a resource was, or what it refused; [`table`] has the rules from there to causes,
 //! [`law`] what each would gain. Nothing is confirmed by that: a second run is ([`experiment`]).
 
+mod cores;
 pub mod evidence;
 pub mod experiment;
 pub mod law;
@@ -12,6 +13,7 @@ mod log;
 mod store;
 pub mod table;
 
+pub use self::cores::{shared_cores, waited_for_core};
 use self::evidence::Evidence;
 use self::experiment::{Experiment, Measure};
 use self::law::{Law, Taken};
