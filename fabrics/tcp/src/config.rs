@@ -26,8 +26,8 @@ pub struct TcpConfig {
     pub strangers_max: usize,
     /// The most of those from one host; beyond, its oldest makes room.
     pub strangers_per_host: usize,
-    /// The most bytes that wait for one peer to read, or two of the longest messages, if that is more. One that
-    /// lets more pile up loses its connection.
+    /// The most bytes that wait for one peer to read, or two of the longest messages, if that is more. One
+    /// that lets more pile up loses its connection.
     pub queue_bytes_max: usize,
     /// How connections are secured; `None` where frames are sent as they are.
     pub tls: Option<TlsConfig>,

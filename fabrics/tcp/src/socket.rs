@@ -41,7 +41,7 @@ pub enum ListenError {
 }
 
 /// Whether accepting failed for what has become of one connection, and not for want of descriptors or memory:
-/// Linux passes errors of the network on to who accepts.
+/// Linux passes errors of the network on to the caller.
 pub fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

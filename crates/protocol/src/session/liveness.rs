@@ -176,7 +176,7 @@ impl Sessions {
         for index in there {
             let reason = match &self.slots[usize::from(index)].state {
                 State::Vacant => continue,
-                // One that was refused, and let go of, says why.
+                // One that was refused, and whose way is gone, says why.
                 State::Opening(opening) => opening.refused.map_or(EndReason::Unreachable, EndReason::Refused),
                 State::HalfOpen { .. } => EndReason::Unreachable,
                 State::Up => EndReason::Dead,

@@ -115,7 +115,7 @@ impl<L: Library> LibraryTransport<L> {
         };
         let library = &self.library;
         self.sessions.handle(from, || library.host_of(Destination(from.0)), header, &packet, now);
-        // What led to the opener is let go of where it was refused.
+        // What led to the opener is forgotten where it was refused.
         self.any_ended |= from != NOBODY && !self.sessions.any_to(from);
         // Before a handler that takes long: a peer must know where this process answers meanwhile.
         self.transmit_session_packets();

@@ -69,8 +69,8 @@ pub trait Library: Wait + Send {
     /// What [`Library::next_arrival`] gives.
     type Arrival: Arrival + Send;
 
-    /// Whether its sleepers are woken when there is room again for what waits. Over others nobody sleeps while
-    /// short messages gather.
+    /// Whether its sleepers are woken when there is room again for what waits. Over others nobody sleeps
+    /// while short messages gather.
     const WAKES_FOR_ROOM: bool = false;
 
     /// The name in transport strings and messages, such as `ucx`.

@@ -230,7 +230,7 @@ fn calls_wait_while_too_much_waits_for_their_peer_and_leave_in_order() {
 }
 
 #[test]
-fn what_led_to_an_opener_that_was_refused_is_let_go_of_also_without_any_other_session() {
+fn what_led_to_an_opener_that_was_refused_is_forgotten_also_without_any_other_session() {
     for full in [false, true] {
         let post = Post::default();
         let mut server = side(

@@ -27,7 +27,8 @@ pub const BLOCKS: usize = 3;
 /// How many blocks are tried while cores move.
 pub(crate) const BLOCKS_MAX: usize = 9;
 
-/// From this share of a measurement on that servers waited for a core its times are said to be those of the wait.
+/// From this share of a measurement on that servers waited for a core its times are said to be those of the
+/// wait.
 pub const CORE_SHARED_MIN: f64 = 0.1;
 
 /// What tests that call in a closed loop have in common.
