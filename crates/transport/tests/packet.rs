@@ -255,6 +255,23 @@ fn a_dropped_transport_says_good_bye() {
 }
 
 #[test]
+fn a_dropped_transport_says_good_bye_to_more_peers_than_it_sends_packets_at_once() {
+    const SESSIONS: usize = 900;
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    // In lots, because there is a bound on sessions of one host that open at a time.
+    while pair.ends[0].log.ups.len() < SESSIONS {
+        let wanted = pair.ends[0].log.ups.len() + 100;
+        for _ in 0..100 {
+            pair.connect();
+        }
+        pair.poll_until(|pair| pair.ends.iter().all(|end| end.log.ups.len() == wanted));
+    }
+    pair.ends[1] = end(udp(1472), 2);
+    pair.poll_until(|pair| pair.ends[0].log.downs.len() == SESSIONS);
+    assert!(pair.ends[0].log.downs.iter().all(|(_, reason)| *reason == DownReason::Closed));
+}
+
+#[test]
 fn small_calls_in_the_steady_state_allocate_nothing() {
     let mut pair = Pair::new([udp(1472), udp(1472)]);
     let session = pair.connect();

@@ -143,8 +143,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     /// Ends all sessions and tells the peers.
     pub fn close_all(&mut self) {
-        let ids: Vec<SessionId> = self.channels.iter().flatten().map(|channel| channel.id).collect();
-        ids.into_iter().for_each(|id| self.close(id));
+        self.ids().into_iter().for_each(|id| self.close(id));
+    }
+
+    /// All sessions.
+    pub fn ids(&self) -> Vec<SessionId> {
+        self.channels.iter().flatten().map(|channel| channel.id).collect()
     }
 
     /// Ends a session for a reason of the caller's, for example a violation that only the caller can see.

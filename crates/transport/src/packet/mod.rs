@@ -185,6 +185,18 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.driver.keep_peer(to, false);
     }
 
+    /// Sends what there is, as the last thing that this endpoint does; false if the driver does not take it.
+    fn has_sent_all(&mut self) -> bool {
+        for _ in 0..ROOM_ASKED_MAX {
+            self.transmitter.transmit(&mut self.calls, &mut self.driver, Instant::ZERO);
+            if !self.calls.wants_transmit() && !self.transmitter.is_blocked() && !self.driver.is_backed_up() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
     /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
@@ -206,11 +218,22 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     }
 }
 
+/// Sessions whose peers are told the end together.
+const GOOD_BYES_AT_A_TIME: usize = 128;
+
+/// How often a driver is asked to take packets that it has no room for, before the rest is left to silence.
+const ROOM_ASKED_MAX: u32 = 1000;
+
 /// An orderly end: the peers need not find out by themselves.
 impl<D: Datagram, P: Policy> Drop for PacketTransport<D, P> {
     fn drop(&mut self) {
-        self.calls.close_all();
-        self.transmitter.transmit(&mut self.calls, &mut self.driver, Instant::ZERO);
+        // In lots: more packets of sessions than the protocol queues would be lost.
+        for lot in self.calls.ids().chunks(GOOD_BYES_AT_A_TIME) {
+            lot.iter().for_each(|&id| self.calls.close(id));
+            if !self.has_sent_all() {
+                return;
+            }
+        }
     }
 }
 
