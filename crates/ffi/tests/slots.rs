@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -56,6 +56,30 @@ fn free_place() -> String {
     free.expect("a free port").to_string()
 }
 
+/// A program that ends with the test, also with one that has failed.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The daemon's end: it stops, and its thread returns, when this is dropped.
+struct Ending<'a> {
+    stop: &'a AtomicBool,
+    end: mpsc::Sender<()>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It has ended already, or waits for this.
+        let _ = self.end.send(());
+    }
+}
+
 /// What a daemon is told, and tells.
 struct Wires<'a> {
     stop: &'a AtomicBool,
@@ -99,6 +123,7 @@ fn run(program: &Path, arguments: &[&str]) {
         let (place_of_daemon, stop, rules) = (&*place, &stop, &*rules.0);
         let (tells, told) = mpsc::channel();
         let address_of_daemon = &address;
+        let ending = Ending { stop, end };
         let daemon = threads.spawn(move || {
             serve(address_of_daemon, place_of_daemon, rules, &Wires { stop, end: ended, tells });
         });
@@ -107,7 +132,8 @@ fn run(program: &Path, arguments: &[&str]) {
         command.arg(&place).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let rank = [("FARCALL_RANK", "1"), ("FARCALL_SIZE", "2")];
         command.envs(rank).env("FARCALL_RENDEZVOUS", address.to_string());
-        let mut child = command.spawn().expect("it was compiled");
+        let mut program_started = Started(command.spawn().expect("it was compiled"));
+        let child = &mut program_started.0;
         let mut asks = child.stdin.take().expect("it is piped");
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut daemon = Some(daemon);
@@ -118,7 +144,7 @@ fn run(program: &Path, arguments: &[&str]) {
                     told.recv().expect("it stops");
                 }
                 "end" => {
-                    end.send(()).expect("it waits");
+                    ending.end.send(()).expect("it waits");
                     daemon.take().expect("it ends once").join().expect("it does not panic");
                 }
                 other => panic!("the program says {other}"),
@@ -127,8 +153,6 @@ fn run(program: &Path, arguments: &[&str]) {
             let _ = writeln!(asks, "done");
         }
         let status = child.wait().expect("it was started");
-        stop.store(true, Ordering::Relaxed);
-        drop(end);
         assert!(status.success(), "{}: {status}", program.display());
     });
 }

@@ -69,6 +69,8 @@ fn as_many_are_in_flight_as_there_are_slots() {
             }
             let full = calls.begin(&put(b"key", b"value"), 4);
             assert_eq!(full, Err(SlotFailure::Full { depth: 4 }));
+            let long = calls.begin(&put(b"key", &[0; 200]), 4);
+            assert_eq!(long, full, "requests are looked at when there is room for one");
             let expected = (0..4).map(|number| (number, written(round * 4 + number + 1)));
             assert_eq!(outcomes(&mut daemon, &mut calls), expected.collect());
         }

@@ -3,6 +3,8 @@
 // the next.
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -125,6 +127,30 @@ static void mistakes(const char *store) {
     CHECK_OK(farcall_slots_detach(NULL));
 }
 
+// A child that was forked meanwhile does not hold the place of slots that their owner has left: the daemon has
+// one place, and looks who is gone before it takes the next.
+static void leave_beside_a_child(const char *store) {
+    int ends[2], ended;
+    pid_t child;
+    char byte;
+    CHECK(pipe(ends) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        close(ends[1]);
+        if (farcall_slots_detach(slots) != FARCALL_FORKED) {
+            _exit(1);
+        }
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(ends[0]);
+    CHECK_OK(farcall_slots_check(slots));
+    CHECK_OK(farcall_slots_detach(slots));
+    CHECK_SAID(farcall_slots_attach(store, NULL, &slots, &error), error);
+    close(ends[1]);
+    CHECK(waitpid(child, &ended, 0) == child && ended == 0);
+}
+
 static void say(const char *what) {
     char line[16];
     puts(what);
@@ -162,6 +188,7 @@ int main(int count, char **arguments) {
     in_flight();
     mistakes(arguments[1]);
     CHECK_OK(farcall_table_number("table", &table));
+    leave_beside_a_child(arguments[1]);
     to_the_end();
     CHECK_OK(farcall_slots_detach(slots));
     return 0;

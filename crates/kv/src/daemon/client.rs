@@ -238,20 +238,34 @@ impl DaemonClient {
 
     /// Waits until the response in a slot is there.
     pub(super) fn wait_in<E>(&self, slot: usize, within: Duration) -> Result<(), SlotFailure<E>> {
-        let (mut tries, begun) = (0_u32, Instant::now());
-        while !self.slots.is_answered(slot) {
-            tries = tries.wrapping_add(1);
-            if tries.is_multiple_of(CHECK_EVERY) {
-                self.slots.check()?;
-                if begun.elapsed() >= within {
-                    return Err(SlotFailure::TimedOut { within });
-                }
-                // With fewer cores than processes the daemon needs this one.
-                std::thread::yield_now();
+        wait_until(|| self.slots.is_answered(slot), || self.slots.check(), within)
+    }
+}
+
+/// Looks until something is there, and now and then for the time and whether the daemon lives.
+fn wait_until<E>(
+    is_there: impl Fn() -> bool,
+    check: impl Fn() -> Result<(), DaemonGone>,
+    within: Duration,
+) -> Result<(), SlotFailure<E>> {
+    let begun = Instant::now();
+    loop {
+        for _ in 0..CHECK_EVERY {
+            if is_there() {
+                return Ok(());
             }
             core::hint::spin_loop();
         }
-        Ok(())
+        let failure = match check() {
+            Err(gone) => Some(gone.into()),
+            Ok(()) => (begun.elapsed() >= within).then_some(SlotFailure::TimedOut { within }),
+        };
+        if let Some(failure) = failure {
+            // What came before the daemon ended, or while this thread did not run, is there nevertheless.
+            return if is_there() { Ok(()) } else { Err(failure) };
+        }
+        // With fewer cores than processes the daemon needs this one.
+        std::thread::yield_now();
     }
 }
 
@@ -271,5 +285,36 @@ pub(super) fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
     match NotReplicated::from_code(code) {
         Some(refusal) => SlotFailure::NotReplicated(refusal),
         None => E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn wait(
+        within: Duration,
+        comes_before_the_check: bool,
+        lives: bool,
+    ) -> Result<(), SlotFailure<ReadError>> {
+        let is_there = Cell::new(false);
+        let check = || {
+            is_there.set(comes_before_the_check);
+            if lives { Ok(()) } else { Err(DaemonGone) }
+        };
+        wait_until(|| is_there.get(), check, within)
+    }
+
+    #[test]
+    fn a_response_that_came_last_is_taken_although_the_daemon_is_gone_or_the_time_is_over() {
+        assert_eq!(wait(LONG, true, false), Ok(()));
+        assert_eq!(wait(Duration::ZERO, true, true), Ok(()));
+        assert_eq!(wait(LONG, true, true), Ok(()));
+        assert_eq!(wait(LONG, false, false), Err(DaemonGone.into()));
+        assert_eq!(wait(Duration::ZERO, false, true), Err(SlotFailure::TimedOut { within: Duration::ZERO }));
     }
 }

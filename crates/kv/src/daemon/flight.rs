@@ -224,13 +224,14 @@ impl SlotCalls {
         if self.is_gone {
             return Err(DaemonGone.into());
         }
+        // First: a caller that waits for room asks again and again.
+        let Some(slot) = self.free_slot() else { return Err(self.full()) };
         self.request.clear();
         let (service, kind) = encode(call, &mut self.request);
         let (bytes, bytes_max) = (self.request.len(), self.client.request_bytes_max());
         if bytes > bytes_max {
             return Err(SlotFailure::RequestTooLong { bytes, bytes_max });
         }
-        let Some(slot) = self.free_slot() else { return Err(self.full()) };
         self.client.ask(slot, call_number(service), &self.request);
         self.next = self.behind(slot);
         Ok((slot, kind))

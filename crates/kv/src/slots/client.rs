@@ -11,6 +11,7 @@ use farcall_shm::cells::{CellCopy, CellHeader, Cells, ShortMessage};
 use farcall_shm::place::{NotReached, reach};
 use farcall_shm::segment::{Mapping, PeerAccess};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
 
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
 
@@ -56,10 +57,12 @@ struct Slot {
     sequence: u32,
 }
 
-/// The slots of one client.
+/// The slots of one client. Dropped by the process that attached, it leaves the daemon.
 #[derive(Debug)]
 pub struct SlotClient {
     socket: OwnedFd,
+    /// The process that attached.
+    process: u32,
     requests: Cells,
     responses: Cells,
     layout: SlotLayout,
@@ -100,7 +103,8 @@ impl SlotClient {
         let requests = Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots);
         let responses = Cells::new(mapping, responses, layout.response_bytes, layout.slots);
         let response = CellCopy::new(layout.response_bytes);
-        Ok(Self { socket, requests, responses, layout, slots, response })
+        let process = std::process::id();
+        Ok(Self { socket, process, requests, responses, layout, slots, response })
     }
 
     /// What the slots can hold.
@@ -167,6 +171,16 @@ impl SlotClient {
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.
     pub fn check(&self) -> Result<(), DaemonGone> {
         if has_something(&self.socket, Duration::ZERO) { Err(DaemonGone) } else { Ok(()) }
+    }
+}
+
+/// A forked child has the socket too, and would hold the place at the daemon for as long as it lives: so the
+/// connection is ended and not only closed here. What the child drops is its parent's, and stays.
+impl Drop for SlotClient {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            let _daemon_gone = shutdown(&self.socket, Shutdown::Both);
+        }
     }
 }
 
