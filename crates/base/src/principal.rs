@@ -56,6 +56,19 @@ pub enum Principal {
     Password,
 }
 
+impl Principal {
+    /// Whether this peer has an identity that is asked for: the same one, or a certificate with all of the
+    /// names that are asked for.
+    pub fn has(&self, asked: &Self) -> bool {
+        match (asked, self) {
+            (Self::Certificate(asked), Self::Certificate(names)) => {
+                asked.iter().all(|name| names.contains(name))
+            }
+            (asked, principal) => asked == principal,
+        }
+    }
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,5 +107,17 @@ mod tests {
         let principal = Principal::Certificate(names.into());
         assert_eq!(principal.to_string(), "certificate a.example, \\u{1b}[2J");
         assert_eq!(Principal::User(1000).to_string(), "uid 1000");
+    }
+
+    #[test]
+    fn a_certificate_has_each_of_its_names_and_others_are_what_they_are() {
+        let certificate = |names: &[&str]| {
+            Principal::Certificate(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>().into())
+        };
+        let holder = certificate(&["worker.example", "spiffe://example/web"]);
+        assert!(holder.has(&certificate(&["worker.example"])) && holder.has(&holder));
+        assert!(!holder.has(&certificate(&["worker.example", "other.example"])));
+        assert!(!holder.has(&Principal::User(0)));
+        assert!(Principal::User(1).has(&Principal::User(1)) && !Principal::User(1).has(&Principal::User(2)));
     }
 }

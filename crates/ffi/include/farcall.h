@@ -1117,14 +1117,16 @@ farcall_status_t farcall_store_level(struct farcall_store_t *store, uint32_t *le
 // clients.
 //
 // From any thread: the slots belong to it from then on. Allocates. Blocks for 2 s at most for each daemon of
-// the store on this host.
+// the store on this host, and before that for as long as the resolver of the system takes to look up the host
+// of `store`, if that is a name and no address.
 farcall_status_t farcall_slots_attach(const char *store,
                                       const char *const *settings,
                                       struct farcall_slots_t **slots,
                                       struct farcall_error_t *error);
 
-// Leaves the daemon. What was begun has no outcome any more, and may have happened, or happen yet. Null is
-// allowed. A forked child leaves the slots of its parent alone: FARCALL_FORKED.
+// Leaves the daemon, which gives the slots to others, also while a forked child lives. What was begun has no
+// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots of
+// its parent alone: FARCALL_FORKED.
 //
 // From the slots' thread. Frees. Neither polls nor blocks.
 farcall_status_t farcall_slots_detach(struct farcall_slots_t *slots);
@@ -1156,9 +1158,10 @@ farcall_status_t farcall_slots_get(struct farcall_slots_t *slots,
                                    uint64_t *version,
                                    struct farcall_error_t *error);
 
-// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value are longer than a slot,
-// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and
-// FARCALL_TIMED_OUT it may have happened.
+// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which has
+// the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store. FARCALL_TOO_MANY
+// if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT it may have
+// happened.
 //
 // From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 // callbacks. Allocates only at first.

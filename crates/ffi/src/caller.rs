@@ -73,32 +73,7 @@ pub unsafe extern "C" fn farcall_request_caller_is(
         let principal = RequestHandle::principal(request)?;
         let identity = text(identity, "the identity").map_err(|_| FARCALL_INVALID_ARGUMENT)?;
         let asked = read_principal(identity).map_err(|_| FARCALL_INVALID_ARGUMENT)?;
-        give(yes, i32::from(has(&principal, &asked)));
+        give(yes, i32::from(principal.has(&asked)));
         Ok(())
     })
-}
-
-fn has(principal: &Principal, asked: &Principal) -> bool {
-    match (asked, principal) {
-        (Principal::Certificate(asked), Principal::Certificate(names)) => {
-            asked.iter().all(|name| names.contains(name))
-        }
-        (asked, principal) => asked == principal,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_has_each_of_its_names() {
-        let names = ["worker.example".to_owned(), "spiffe://example/web".to_owned()];
-        let holder = Principal::Certificate(names.into());
-        let is = |words: &str| has(&holder, &read_principal(words).expect("an identity"));
-        assert!(is("certificate worker.example") && is("certificate \"spiffe://example/web\""));
-        assert!(!is("certificate other.example") && !is("uid 0"));
-        assert!(!has(&Principal::User(1), &Principal::User(2)));
-        assert!(has(&Principal::User(1), &Principal::User(1)));
-    }
 }

@@ -5,12 +5,11 @@ use core::ffi::{c_char, c_void};
 use farcall::bootstrap::HostPort;
 use farcall::host_access;
 use farcall::parameters::Settings;
-use farcall_kv::Value;
 use farcall_kv::daemon::{SlotCall, SlotCallFailure, SlotCalls, SlotOutcome, attach_on_host, name_on_host};
 use farcall_kv::durable::Level;
 use farcall_kv::slots::AttachError;
 
-use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, texts, timeout};
+use crate::border::{ErrorText, Failure, give, guarded, reported, text, texts, timeout};
 use crate::owner::Owner;
 use crate::payload::PayloadHandle;
 use crate::slot_outcome::{NO_OUTCOME, SlotOutcomeView, status_of, wrong_version};
@@ -18,7 +17,7 @@ use crate::status::Status::{
     self, FARCALL_INVALID_ARGUMENT, FARCALL_NO_OBJECT, FARCALL_NO_SERVER, FARCALL_PEER_DEAD, FARCALL_REFUSED,
     FARCALL_RESOURCES, FARCALL_SETTINGS,
 };
-use crate::store::{condition, name};
+use crate::store::{condition, name, value_of};
 
 /// Slots of a daemon. Belong to the thread that attached to it.
 pub struct SlotsHandle {
@@ -100,7 +99,8 @@ impl SlotsHandle {
 /// clients.
 ///
 /// From any thread: the slots belong to it from then on. Allocates. Blocks for 2 s at most for each daemon of
-/// the store on this host.
+/// the store on this host, and before that for as long as the resolver of the system takes to look up the host
+/// of `store`, if that is a name and no address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_slots_attach(
     store: *const c_char,
@@ -138,8 +138,9 @@ pub unsafe extern "C" fn farcall_slots_attach(
     }
 }
 
-/// Leaves the daemon. What was begun has no outcome any more, and may have happened, or happen yet. Null is
-/// allowed. A forked child leaves the slots of its parent alone: FARCALL_FORKED.
+/// Leaves the daemon, which gives the slots to others, also while a forked child lives. What was begun has no
+/// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots of
+/// its parent alone: FARCALL_FORKED.
 ///
 /// From the slots' thread. Frees. Neither polls nor blocks.
 #[unsafe(no_mangle)]
@@ -220,9 +221,10 @@ pub unsafe extern "C" fn farcall_slots_get(
     }
 }
 
-/// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value are longer than a slot,
-/// FARCALL_TOO_MANY if all slots are in use: nothing was changed. With FARCALL_PEER_DEAD and
-/// FARCALL_TIMED_OUT it may have happened.
+/// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which has
+/// the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store. FARCALL_TOO_MANY
+/// if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT it may have
+/// happened.
 ///
 /// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 /// callbacks. Allocates only at first.
@@ -425,8 +427,7 @@ unsafe fn put<'a>(
     expected: u64,
 ) -> Result<SlotCall<'a>, Failure> {
     // SAFETY: as promised.
-    let (name, value) = unsafe { (name(table, key, key_length)?, bytes(value, value_length)?) };
-    let value = Value::new(value).map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))?;
+    let (name, value) = unsafe { (name(table, key, key_length)?, value_of(value, value_length)?) };
     Ok(SlotCall::Put(name, value, condition(expected)))
 }
 

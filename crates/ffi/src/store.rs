@@ -237,9 +237,8 @@ pub unsafe extern "C" fn farcall_store_put(
     unsafe {
         reported(error, || {
             let (client, _) = StoreHandle::of(store)?;
-            let value = Value::new(bytes(value, value_length)?);
-            let value = value.map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))?;
-            let put = client.put(name(table, key, key_length)?, value, condition(expected)).with_receipt();
+            let (name, value) = (name(table, key, key_length)?, value_of(value, value_length)?);
+            let put = client.put(name, value, condition(expected)).with_receipt();
             give(version, StoreHandle::keep(store, write(put, timeout_ns, version)?));
             Ok(())
         })
@@ -323,6 +322,14 @@ pub unsafe fn name<'a>(table: u64, key: *const c_void, length: usize) -> Result<
     // SAFETY: as promised.
     let key = unsafe { bytes(key, length)? };
     Name::new(TableId(table), key).map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))
+}
+
+/// # Safety
+/// `value` has `length` bytes.
+pub unsafe fn value_of<'a>(value: *const c_void, length: usize) -> Result<Value<'a>, Failure> {
+    // SAFETY: as promised.
+    let value = unsafe { bytes(value, length)? };
+    Value::new(value).map_err(|error| Failure::new(FARCALL_INVALID_ARGUMENT, error))
 }
 
 pub fn condition(expected: u64) -> Condition {

@@ -43,12 +43,7 @@ impl Principal {
     /// `certificate worker.example`, which is one of the names of a certificate.
     fn has(&self, identity: &str) -> PyResult<bool> {
         let asked = read_principal(identity).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(match (&asked, &self.0) {
-            (policy::Principal::Certificate(asked), policy::Principal::Certificate(names)) => {
-                asked.iter().all(|name| names.contains(name))
-            }
-            (asked, principal) => *asked == *principal,
-        })
+        Ok(self.0.has(&asked))
     }
 
     fn __str__(&self) -> String {
