@@ -115,6 +115,7 @@ impl Producer {
             return None;
         }
         self.lap_bytes = short;
+        self.pass_end();
         self.lap_end = self.tail.max(self.round_start() + short);
         if self.tail - self.released > REST_BYTES {
             return None;
@@ -235,7 +236,20 @@ impl Producer {
 
     /// Bytes that were written in all.
     fn written(&self) -> u64 {
-        self.passed + self.offset(self.tail) as u64
+        let of_round = if self.is_at_end() { self.capacity } else { self.offset(self.tail) as u64 };
+        self.passed + of_round
+    }
+
+    /// Whether the round has come to the end of the ring, and the next one has not begun.
+    fn is_at_end(&self) -> bool {
+        self.offset(self.tail) == 0 && self.lap_end == self.tail
+    }
+
+    /// Counts a round that has come to the end of the ring; the next lap is to be begun. Says whether it had.
+    fn pass_end(&mut self) -> bool {
+        let is_at_end = self.is_at_end();
+        self.passed += if is_at_end { self.capacity } else { 0 };
+        is_at_end
     }
 
     /// Where this round began.
@@ -262,8 +276,7 @@ impl Producer {
     }
 
     fn end_lap(&mut self, bytes: u64) {
-        if self.offset(self.tail) == 0 && self.lap_end == self.tail {
-            self.passed += self.capacity;
+        if self.pass_end() {
             self.begin_lap();
         }
         let in_flight = self.tail - self.released;

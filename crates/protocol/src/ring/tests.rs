@@ -278,6 +278,29 @@ fn a_quiet_writer_stays_in_a_short_lap_and_comes_back_to_it() {
 }
 
 #[test]
+fn a_stream_that_is_looked_at_where_the_ring_ends_is_not_quiet() {
+    let (capacity, bytes) = (4 << 20, 1024);
+    let mut model = Model::new(capacity);
+    offsets(&mut model, 20_000, bytes, 100);
+    for _ in 0..3 {
+        while offsets(&mut model, 1, bytes, 100)[0] as u64 != capacity - bytes {}
+        assert_eq!((model.look(), model.producer.lap_bytes() as u64), (None, LAP_BYTES), "at the end");
+        offsets(&mut model, 20, bytes, 100);
+        assert_eq!((model.look(), model.producer.lap_bytes() as u64), (None, LAP_BYTES), "behind it");
+    }
+    // One that ends there is at rest, and counts from there.
+    while offsets(&mut model, 1, bytes, 100)[0] as u64 != capacity - bytes {}
+    while model.receive() {}
+    model.return_credit();
+    assert_eq!(model.look(), None, "much was written since the last look");
+    assert!(model.look().is_some());
+    offsets(&mut model, 10, bytes, 0);
+    assert_eq!((model.look(), model.producer.lap_bytes() as u64), (None, SHORT_LAP_BYTES), "it is quiet");
+    offsets(&mut model, 40, bytes, 0);
+    assert_eq!((model.look(), model.producer.lap_bytes() as u64), (None, 2 * SHORT_LAP_BYTES), "it is not");
+}
+
+#[test]
 fn a_ring_is_not_at_rest_before_its_reader_says_what_it_read() {
     let mut model = Model::new(4 << 20);
     while model.send(16 << 10) {}
