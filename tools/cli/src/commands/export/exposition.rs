@@ -5,7 +5,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use farcall::GroupSnapshot;
 
-use super::families::Group;
+use super::families::{self, Group};
 use super::watch::{Seen, Sight};
 use crate::commands::processes::change::is_level;
 
@@ -118,8 +118,8 @@ fn process(seen: &Seen, families: &mut Families) {
 fn labelled(groups: &[GroupSnapshot]) -> Vec<(&GroupSnapshot, String)> {
     let mut seen = BTreeMap::<(String, &str), u32>::new();
     let label = |group: &GroupSnapshot, times: u32| match times {
-        1 => group.label.clone(),
-        times => format!("{} ({times})", group.label),
+        1 => families::label(group).to_owned(),
+        times => format!("{} ({times})", families::label(group)),
     };
     let labelled = groups.iter().map(|group| {
         let times = seen.entry((Group::of(group).part, &group.label)).or_default();
@@ -130,7 +130,10 @@ fn labelled(groups: &[GroupSnapshot]) -> Vec<(&GroupSnapshot, String)> {
 }
 
 fn counters(pid: u32, of: &GroupSnapshot, label: &str, families: &mut Families) {
-    let Group { part, transport } = Group::of(of);
+    let Group { part, transport, is_of_reasons } = Group::of(of);
+    if is_of_reasons {
+        return reasons(pid, of, (&part, transport.unwrap_or_default(), label), families);
+    }
     let group = match transport {
         Some(transport) => labels(&[("process", &pid), ("transport", &transport), ("group", &label)]),
         None => labels(&[("process", &pid), ("group", &label)]),
@@ -139,6 +142,21 @@ fn counters(pid: u32, of: &GroupSnapshot, label: &str, families: &mut Families) 
         let kind = if is_level(&counter.name) { Kind::Gauge } else { Kind::Counter };
         let name = format!("farcall_{part}_{}", counter.name);
         families.add(&name, kind, &counter.doc, group.clone(), counter.value);
+    }
+}
+
+/// Why sessions do not take a way: one family, whatever the reasons are. Those that are the same as far as
+/// their texts are kept are one series.
+fn reasons(pid: u32, of: &GroupSnapshot, (part, way, label): (&str, &str, &str), families: &mut Families) {
+    let mut sessions = BTreeMap::<&str, u64>::new();
+    for counter in &of.counters {
+        let counted = sessions.entry(&counter.doc).or_default();
+        *counted = counted.saturating_add(counter.value);
+    }
+    let name = format!("farcall_{part}_not_taken");
+    for (why, sessions) in sessions {
+        let labels = labels(&[("process", &pid), ("transport", &way), ("group", &label), ("reason", &why)]);
+        families.add(&name, Kind::Counter, "Sessions that do not take a way, by reason", labels, sessions);
     }
 }
 
@@ -216,6 +234,8 @@ mod tests {
             doc: format!("What {name} counts"),
             value,
         };
+        let reason =
+            |name, value| CounterSnapshot { doc: "it is \"far\"".to_owned(), ..counter(name, value) };
         let group = |label: &str, counters| GroupSnapshot { label: label.to_owned(), counters };
         let endpoint = vec![counter("polls", 9), counter("calls", 7), counter("in_flight", 2)];
         let groups = vec![
@@ -223,6 +243,8 @@ mod tests {
             group("verbs a\"b", vec![counter("port_losses", 1)]),
             group("verbs a\"b", vec![counter("port_losses", 3)]),
             group("odd", vec![counter("not a name\n", 3)]),
+            group("auto#0 tcp not taken", vec![reason("reason_1", 4), reason("reason_2", 3)]),
+            group("auto#0 ring+shm not taken", vec![counter("reason_1", 2)]),
         ];
         let seen = Seen {
             pid: 12,
@@ -249,10 +271,15 @@ mod tests {
             r#"farcall_process_info{process="12",program="serve\\r",user="1000"} 1"#,
             r#"farcall_process_up{process="12"} 0"#,
             "farcall_export_look_seconds 0.002",
+            "# HELP farcall_several_not_taken Sessions that do not take a way, by reason",
+            concat!(
+                r#"farcall_several_not_taken_total{process="12",transport="tcp",group="auto#0 tcp","#,
+                r#"reason="it is \"far\""} 7"#
+            ),
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
-        assert!(!text.contains("not a name"), "{text}");
+        assert!(!text.contains("not a name") && !text.contains("reason_1_total"), "{text}");
         assert!(text.ends_with("# EOF\n"));
         let plain = exposition(&sight(), Format::Plain, 1000);
         assert!(plain.contains("# TYPE farcall_endpoint_calls_total counter") && !plain.contains("EOF"));
@@ -264,7 +291,7 @@ mod tests {
         let all = exposition(&sight(), Format::Plain, 1000);
         let few = exposition(&sight(), Format::Plain, 4);
         assert!(all.contains("farcall_export_groups_left_out 0"));
-        assert!(few.contains("farcall_export_groups_left_out 4"), "{few}");
+        assert!(few.contains("farcall_export_groups_left_out 6"), "{few}");
         assert!(series(&few) < series(&all));
     }
 }

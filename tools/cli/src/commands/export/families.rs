@@ -6,6 +6,10 @@ use farcall::GroupSnapshot;
 /// The most characters of a part's name, which another version may choose.
 const PART_CHARS_MAX: usize = 40;
 
+/// What the label of a way's group of reasons ends with: each of its counters means by its text why sessions
+/// do not take the way.
+const NOT_TAKEN: &str = " not taken";
+
 /// A group, as its series are named and labelled.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Group<'a> {
@@ -13,6 +17,8 @@ pub struct Group<'a> {
     pub part: String,
     /// The transport, of endpoints and what carries their calls.
     pub transport: Option<&'a str>,
+    /// Whether its counters are reasons, which are labels of one series and no series of their own.
+    pub is_of_reasons: bool,
 }
 
 impl<'a> Group<'a> {
@@ -22,13 +28,17 @@ impl<'a> Group<'a> {
         let label = group.label.as_str();
         // Hosts of simulations come before it.
         let label = label.rsplit_once('/').map_or(label, |(_, label)| label);
+        let named = |part, transport| Self { part, transport, is_of_reasons: false };
         let Some((head, rest)) = label.split_once('#') else {
-            return Self { part: part(label.split(' ').next().unwrap_or(label)), transport: None };
+            return named(part(label.split(' ').next().unwrap_or(label)), None);
         };
+        if let Some((_, way)) = rest.strip_suffix(NOT_TAKEN).and_then(|rest| rest.split_once(' ')) {
+            return Self { part: "several".to_owned(), transport: Some(way), is_of_reasons: true };
+        }
         // One way of several is called `auto#0 ring+shm`.
         let transport = rest.split_once(' ').map_or(head, |(_, way)| way);
         if has(POLLS) {
-            return Self { part: "endpoint".to_owned(), transport: Some(transport) };
+            return named("endpoint".to_owned(), Some(transport));
         }
         let part_of_transport = match transport.split('+').next().unwrap_or(transport) {
             "ring" => "ring",
@@ -36,10 +46,15 @@ impl<'a> Group<'a> {
             _ if has("records_sent") => "ring",
             _ if has("attempts") => "several",
             _ if has("batches_sent") => "library",
-            _ => return Self { part: part(head), transport: None },
+            _ => return named(part(head), None),
         };
-        Self { part: part_of_transport.to_owned(), transport: Some(transport) }
+        named(part_of_transport.to_owned(), Some(transport))
     }
+}
+
+/// The label of a group, without what says that it is of reasons.
+pub fn label(group: &GroupSnapshot) -> &str {
+    group.label.strip_suffix(NOT_TAKEN).unwrap_or(&group.label)
 }
 
 /// A name that can be part of another.
@@ -61,7 +76,7 @@ mod tests {
         };
         let group =
             GroupSnapshot { label: label.to_owned(), counters: counters.iter().map(counter).collect() };
-        let Group { part, transport } = Group::of(&group);
+        let Group { part, transport, is_of_reasons: _ } = Group::of(&group);
         (part, transport.map(str::to_owned))
     }
 
@@ -73,6 +88,7 @@ mod tests {
         assert_eq!(named("auto#0", &["attempts"]), some("several", "auto"));
         assert_eq!(named("auto#0 ring+shm", &[]), some("ring", "ring+shm"));
         assert_eq!(named("tcp#0", &["batches_sent"]), some("library", "tcp"));
+        assert_eq!(named("auto#0 ring+verbs not taken", &["reason_1"]), some("several", "ring+verbs"));
         for (label, part) in [
             ("udp 127.0.0.1:7000", "udp"),
             ("kv-daemon#1", "kv_daemon"),
