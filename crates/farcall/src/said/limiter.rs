@@ -1,4 +1,4 @@
-//! How many messages of a kind are said: a few of each period. Knows no clock.
+//! How many messages of a kind are said: a few of each period. Knows no clock and no process.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -20,6 +20,8 @@ pub enum Admitted {
 /// The messages of a kind in the period that runs.
 #[derive(Debug)]
 pub struct Limiter {
+    /// Whose messages: a forked child has those of its parent, which says their number itself.
+    process: u32,
     begun: Option<Instant>,
     said: u32,
     left_out: u64,
@@ -27,11 +29,14 @@ pub struct Limiter {
 
 impl Limiter {
     pub const fn new() -> Self {
-        Self { begun: None, said: 0, left_out: 0 }
+        Self { process: 0, begun: None, said: 0, left_out: 0 }
     }
 
-    /// A message at `now`, which is not before the last one.
-    pub fn admit(&mut self, now: Instant) -> Admitted {
+    /// A message of a process at `now`, which is not before the last one.
+    pub fn admit(&mut self, process: u32, now: Instant) -> Admitted {
+        if self.process != process {
+            *self = Self { process, ..Self::new() };
+        }
         let left_out = self.end(now);
         self.begun.get_or_insert(now);
         if self.said < MESSAGES_OF_PERIOD {
@@ -46,7 +51,7 @@ impl Limiter {
     pub fn end(&mut self, now: Instant) -> Option<u64> {
         self.ends_at().filter(|&end| end <= now)?;
         let left_out = self.left_out;
-        *self = Self::new();
+        *self = Self { process: self.process, ..Self::new() };
         (left_out > 0).then_some(left_out)
     }
 
@@ -70,7 +75,7 @@ mod tests {
     fn flood(limiter: &mut Limiter, at: Instant, messages: usize) -> (usize, usize, Vec<u64>) {
         let (mut said, mut reminders, mut numbers) = (0, 0, Vec::new());
         for _ in 0..messages {
-            match limiter.admit(at) {
+            match limiter.admit(1, at) {
                 Admitted::Said { left_out } => {
                     said += 1;
                     numbers.extend(left_out);
@@ -97,6 +102,15 @@ mod tests {
         let (mut limiter, begin) = (Limiter::new(), Instant::now());
         assert_eq!(flood(&mut limiter, begin, 8), (5, 1, vec![]));
         assert_eq!(flood(&mut limiter, begin + PERIOD, 1), (1, 0, vec![3]));
+    }
+
+    #[test]
+    fn a_forked_child_says_its_own_messages_and_not_the_numbers_of_its_parent() {
+        let (mut limiter, begin) = (Limiter::new(), Instant::now());
+        assert_eq!(flood(&mut limiter, begin, 1000), (5, 1, vec![]));
+        assert_eq!(limiter.admit(2, begin), Admitted::Said { left_out: None });
+        assert!(!limiter.has_left_out());
+        assert_eq!(limiter.end(begin + PERIOD), None, "the parent says it");
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Kind {
         if self.level as u8 > UP_TO.load(Ordering::Relaxed) {
             return;
         }
-        let admitted = self.limiter().admit(Instant::now());
+        let admitted = self.limiter().admit(std::process::id(), Instant::now());
         match admitted {
             Admitted::Said { left_out } => {
                 left_out.into_iter().for_each(|left_out| self.say_left_out(left_out));
