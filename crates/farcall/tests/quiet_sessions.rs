@@ -9,15 +9,22 @@ use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use common::{LONG, settings};
+use common::{LONG, pattern, settings};
 use farcall::{Endpoint, Event, Node, Peer, Service, Tag};
 
 const SESSIONS: usize = 40;
 const ECHO: Service = Service(1);
 const TAG: Tag = Tag(7);
 const MESSAGES: usize = 300;
+
+/// From one look at quiet sessions to the next, in the endpoints of this test.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Polls of an endpoint that finds nothing, in which its clock is read several times, and all of its sessions
+/// are looked at if that is due.
+const POLLS_OF_A_LOOK: usize = 3000;
 
 /// The most bytes of a quiet session, both directions together.
 const QUIET_BYTES_MAX: usize = 64 << 10;
@@ -56,7 +63,7 @@ struct Cluster {
 impl Cluster {
     fn new() -> Self {
         let node = Node::serving_names("127.0.0.1:0").expect("a port of loopback");
-        let settings = settings(&["shm.block_bytes=1M"]);
+        let settings = settings(&["shm.block_bytes=1M", "ring.rest_interval=1s"]);
         let endpoint = || node.endpoint_with("ring+shm".parse().expect("a transport"), &settings);
         let server = endpoint().expect("an endpoint");
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
@@ -81,18 +88,22 @@ impl Cluster {
 
     /// This many calls of this many bytes over each session, at most `window` at a time.
     fn call(&self, calls: usize, bytes: usize, window: usize) {
-        let payload = vec![7; bytes];
+        // Each in flight has its own bytes.
+        let payloads: Vec<_> = (0..=window as u64).map(|number| pattern(number, bytes)).collect();
+        let payload = |number: u64| &payloads[number as usize % payloads.len()][..];
         for (client, peer) in &self.clients {
             let (mut begun, mut ended) = (0, 0);
             while ended < calls {
                 while begun < calls && begun - ended < window {
-                    client.call(*peer, ECHO, &payload[..]).post(begun as u64).expect("room for it");
+                    let number = begun as u64;
+                    client.call(*peer, ECHO, payload(number)).post(number).expect("room for it");
                     begun += 1;
                 }
                 self.server.poll_once();
                 client.poll(|_, event| {
-                    if let Event::Completed { outcome, .. } = event {
-                        assert!(outcome.is_ok(), "an answer");
+                    if let Event::Completed { token, outcome } = event {
+                        let answer = outcome.as_ref().expect("an answer");
+                        assert!(answer[..] == *payload(token), "its own bytes come back");
                         ended += 1;
                     }
                 });
@@ -100,15 +111,27 @@ impl Cluster {
         }
     }
 
+    /// Rests until every session was looked at since this began: a look is due after its interval at the
+    /// latest, and is done by one of the polls that follow, however long they take.
+    fn rest_for_a_look(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < LOOK_EVERY {
+            self.poll_all();
+        }
+        (0..POLLS_OF_A_LOOK).for_each(|_| self.poll_all());
+    }
+
+    fn poll_all(&self) {
+        self.server.poll_once();
+        self.clients.iter().for_each(|(client, _)| _ = client.poll_once());
+    }
+
     /// Polls all, with nothing to do, until `done`.
     fn rest_until(&self, what: &str, done: impl Fn() -> bool) {
         let begun = Instant::now();
         while !done() {
             assert!(begun.elapsed() < LONG, "{what}: {}", summary());
-            for _ in 0..300 {
-                self.server.poll_once();
-                self.clients.iter().for_each(|(client, _)| _ = client.poll_once());
-            }
+            (0..300).for_each(|_| self.poll_all());
         }
     }
 }
@@ -135,8 +158,7 @@ fn quiet_sessions_take_64_kib_and_loaded_ones_more_until_they_are_quiet_again() 
     // Few calls now and then, more than a lap of each ring in all.
     for _ in 0..4 {
         cluster.call(50, 100, 1);
-        let begun = Instant::now();
-        cluster.rest_until("a second", || begun.elapsed().as_secs() >= 1);
+        cluster.rest_for_a_look();
     }
     println!("after calls now and then: {}", summary());
     assert!(are_quiet(), "calls now and then: {}", summary());
