@@ -14,6 +14,7 @@ use farcall_base::Principal;
 use farcall_transport::{Payload, Service};
 
 use crate::endpoint::{Deferred, Endpoint, Peer};
+use crate::spans::{BegunSpan, Followed, TracedOperation};
 
 /// Requests that wait for a thread of one service at most, whoever sent them; later ones are not run.
 ///
@@ -33,6 +34,7 @@ pub struct TakenRequest {
     principal: Principal,
     service: Service,
     payload: Payload,
+    traced: Option<TracedOperation>,
 }
 
 impl TakenRequest {
@@ -54,6 +56,12 @@ impl TakenRequest {
     /// The request's bytes.
     pub fn payload(&self) -> &[u8] {
         &self.payload
+    }
+
+    /// Gives a span of this request, which its handler began, the stages before it: as
+    /// [`Reply::in_span`](crate::Reply::in_span), with the time for which it waited for a thread.
+    pub fn in_span(&self, span: &mut BegunSpan) {
+        span.follow(|| self.traced.clone().map(Followed::Taken));
     }
 
     /// The bytes as owned memory.
@@ -222,8 +230,8 @@ impl Endpoint {
         }
         self.serve(service, move |request, reply| {
             let (peer, service) = (request.peer(), request.service());
-            let principal = reply.principal();
-            let request = TakenRequest { peer, principal, service, payload: request.take() };
+            let (principal, traced) = (reply.principal(), reply.traced());
+            let request = TakenRequest { peer, principal, service, payload: request.take(), traced };
             entrance.0.push(request, reply.defer().0);
         });
         Ok(())

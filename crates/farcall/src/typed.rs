@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::decode::DEPTH_MAX;
 use self::decode::value_of;
-use self::traced::{REFUSED, Side, ended, failure_of, in_scope, received, sent};
+use self::traced::{REFUSED, ended, failure_of, in_scope, received, sent};
 
 use crate::client::{Client, ClientCall, ClientConnection, ClientError};
 use crate::endpoint::{CallError, Endpoint, Peer, Reply};
@@ -142,15 +142,16 @@ impl Endpoint {
         handler: impl Fn(S::Request) -> Result<S::Reply, S::Error> + Send + Sync + 'static,
     ) -> io::Result<()> {
         self.serve_blocking(S::SERVICE, threads, move |request, reply| {
-            let Some((value, span)) = received::<S>(request.payload()) else {
+            let Some((value, mut span)) = received::<S>(request.payload()) else {
                 return reply.refuse(MALFORMED);
             };
+            span.iter_mut().for_each(|span| request.in_span(span));
             let result = in_scope(span.as_ref(), || handler(value));
             match postcard::to_stdvec(&result) {
                 Ok(answer) => reply.send(answer),
                 Err(_) => drop(reply),
             }
-            ended(span, result.is_err().then_some(REFUSED), None);
+            ended(span, result.is_err().then_some(REFUSED));
         })
     }
 
@@ -161,16 +162,17 @@ impl Endpoint {
         request: &S::Request,
         within: Duration,
     ) -> TypedResult<S> {
-        let span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
+        let mut span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
         let payload = encode::<S>(request, span.as_ref())?;
         let call = self.call(peer, S::SERVICE, &payload).within(within).start();
-        let traced = span.as_ref().filter(|span| span.is_recorded()).and(call.as_ref().ok());
-        let traced = traced.and_then(|call| call.traced(peer));
+        if let (Some(span), Ok(call)) = (&mut span, &call) {
+            call.in_span(span);
+        }
         // Handlers that run while this waits are not on behalf of the caller's request.
         let _none = S::TRACED.then(|| TraceContext::enter(None));
         let answer = call.and_then(|call| call.wait());
         let result = decode::<S>(answer.as_deref().map_err(|error| error.clone().into()));
-        ended(span, failure_of::<S>(&result).as_deref(), traced.map(Side::Caller));
+        ended(span, failure_of::<S>(&result).as_deref());
         result
     }
 }
@@ -202,7 +204,8 @@ impl ClientConnection {
     }
 }
 
-/// A typed call that is about to be made. Nothing is sent before `send` or `wait`.
+/// A typed call that is about to be made. Nothing is sent before `send` or `wait`, and its span begins then;
+/// the context that it hands on is that of the scope in which it was prepared.
 #[must_use = "a call is sent by `send` or `wait`"]
 pub struct TypedCall<S> {
     call: ClientCall,
@@ -215,8 +218,11 @@ impl<S: TypedService> TypedCall<S> {
         request: &S::Request,
         call: impl FnOnce(Vec<u8>) -> ClientCall,
     ) -> Result<Self, TypedError<S::Error>> {
-        let span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
-        let call = call(encode::<S>(request, span.as_ref())?);
+        let mut span = S::TRACED.then(|| begin_call(type_name::<S>(), S::SERVICE));
+        let mut call = call(encode::<S>(request, span.as_ref())?);
+        if let Some(span) = &mut span {
+            call = call.in_span(span);
+        }
         Ok(Self { call, span, of: PhantomData })
     }
 
@@ -226,7 +232,7 @@ impl<S: TypedService> TypedCall<S> {
         self
     }
 
-    /// Sends the call; dropping the future cancels it.
+    /// Sends the call, when the future is first polled; dropping the future cancels it.
     pub async fn send(self) -> TypedResult<S> {
         let answer = self.call.await;
         end::<S>(self.span, answer.as_deref())
@@ -242,17 +248,17 @@ impl<S: TypedService> TypedCall<S> {
 /// Runs a handler and answers with what it gave.
 fn answer<S: TypedService>(
     reply: Reply<'_>,
-    span: Option<BegunSpan>,
+    mut span: Option<BegunSpan>,
     handler: impl FnOnce() -> Result<S::Reply, S::Error>,
 ) {
-    let traced = span.as_ref().filter(|span| span.is_recorded()).and_then(|_| reply.traced());
+    span.iter_mut().for_each(|span| reply.in_span(span));
     let result = in_scope(span.as_ref(), handler);
     match postcard::to_stdvec(&result) {
         Ok(answer) => reply.send(&answer),
         // The caller is told that there is no answer.
         Err(_) => drop(reply),
     }
-    ended(span, result.is_err().then_some(REFUSED), traced.map(Side::Server));
+    ended(span, result.is_err().then_some(REFUSED));
 }
 
 fn encode<S: TypedService>(
@@ -265,7 +271,7 @@ fn encode<S: TypedService>(
 /// Ends a typed call of a client.
 fn end<S: TypedService>(span: Option<BegunSpan>, answer: Result<&[u8], &ClientError>) -> TypedResult<S> {
     let result = decode::<S>(answer.map_err(Clone::clone));
-    ended(span, failure_of::<S>(&result).as_deref(), None);
+    ended(span, failure_of::<S>(&result).as_deref());
     result
 }
 

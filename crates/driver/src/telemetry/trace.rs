@@ -8,6 +8,7 @@
 //! Each layer names its own events, in a range of numbers of its own; the driver's decorators use 0x100 to
 //! 0x1ff, calls and tagged messages 0x200 to 0x2ff.
 
+use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
@@ -115,12 +116,20 @@ impl Tracer {
 
     /// The records kept, oldest first. Those that are overwritten while this reads are left out.
     pub fn records(&self) -> Vec<TraceRecord> {
-        self.newest(self.ring.records)
+        self.ring.copy().into_iter().map(unpack).collect()
     }
 
-    /// The newest `count` of them, as [`Tracer::records`] has them.
-    pub fn newest(&self, count: usize) -> Vec<TraceRecord> {
-        self.ring.copy(count).into_iter().map(unpack).collect()
+    /// Visits the newest `count` of them, the newest first, until `visit` breaks. Those that are overwritten
+    /// meanwhile are left out.
+    pub fn visit_newest(&self, count: usize, mut visit: impl FnMut(TraceRecord) -> ControlFlow<()>) {
+        let Some(cells) = self.ring.cells.get() else { return };
+        for number in self.ring.kept(cells.len(), count).rev() {
+            let words = load(cells, number);
+            // Once one is overwritten, so are those before it.
+            if number < self.ring.oldest_whole(cells.len()) || visit(unpack(words)).is_break() {
+                return;
+            }
+        }
     }
 
     /// How many records were lost because the ring was full.
@@ -145,19 +154,32 @@ impl Ring {
         self.completed.store(number + 1, Ordering::Release);
     }
 
-    fn copy(&self, count: usize) -> Vec<[u64; 2]> {
+    fn copy(&self) -> Vec<[u64; 2]> {
         let Some(cells) = self.cells.get() else { return Vec::new() };
-        let capacity = cells.len() as u64;
-        let end = self.completed.load(Ordering::Acquire);
-        let start =
-            end.saturating_sub(capacity.min(count as u64)).max(self.first.load(Ordering::Relaxed)).min(end);
-        let cell = |number: u64| &cells[(number & (capacity - 1)) as usize];
-        let load = |number| cell(number).each_ref().map(|word| word.load(Ordering::Relaxed));
-        let copied: Vec<_> = (start..end).map(load).collect();
-        fence(Ordering::Acquire);
-        let oldest_whole = self.begun.load(Ordering::Relaxed).saturating_sub(capacity);
-        copied.into_iter().skip(oldest_whole.saturating_sub(start) as usize).collect()
+        let kept = self.kept(cells.len(), cells.len());
+        let start = kept.start;
+        let copied: Vec<_> = kept.map(|number| load(cells, number)).collect();
+        copied.into_iter().skip(self.oldest_whole(cells.len()).saturating_sub(start) as usize).collect()
     }
+
+    /// The numbers of the newest `count` records that are complete and were not cleared.
+    fn kept(&self, capacity: usize, count: usize) -> Range<u64> {
+        let end = self.completed.load(Ordering::Acquire);
+        let start = end.saturating_sub(capacity.min(count) as u64);
+        start.max(self.first.load(Ordering::Relaxed)).min(end)..end
+    }
+
+    /// The number of the first record of which no cell was overwritten before it was loaded.
+    fn oldest_whole(&self, capacity: usize) -> u64 {
+        fence(Ordering::Acquire);
+        self.begun.load(Ordering::Relaxed).saturating_sub(capacity as u64)
+    }
+}
+
+/// The words of a record, which may be overwritten meanwhile.
+#[inline]
+fn load(cells: &[[AtomicU64; 2]], number: u64) -> [u64; 2] {
+    cells[number as usize & (cells.len() - 1)].each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
 #[inline]
@@ -197,8 +219,27 @@ mod tests {
         (0..10).for_each(|number| record(&tracer, number));
         let operations: Vec<_> = tracer.records().iter().map(|record| record.operation).collect();
         assert_eq!((operations, tracer.overwritten()), (vec![6, 7, 8, 9], 6));
-        let newest: Vec<_> = tracer.newest(2).iter().map(|record| record.operation).collect();
-        assert_eq!((newest, tracer.newest(99).len(), tracer.newest(0).len()), (vec![8, 9], 4, 0));
+    }
+
+    #[test]
+    fn a_visit_goes_back_as_far_as_it_is_asked_to() {
+        let tracer = Tracer::new(4);
+        let visited = |count, last| {
+            let mut visited = Vec::new();
+            tracer.visit_newest(count, |record| {
+                visited.push(record.operation);
+                if record.operation == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            visited
+        };
+        assert_eq!(visited(9, 0), []);
+        tracer.switch(true);
+        (0..10).for_each(|number| record(&tracer, number));
+        assert_eq!((visited(99, 0), visited(2, 0), visited(0, 0)), (vec![9, 8, 7, 6], vec![9, 8], vec![]));
+        assert_eq!(visited(99, 8), [9, 8]);
+        tracer.clear();
+        record(&tracer, 10);
+        assert_eq!(visited(99, 0), [10]);
     }
 
     #[test]
@@ -234,6 +275,12 @@ mod tests {
                 let records = tracer.records();
                 assert!(records.iter().all(|r| r.time.as_nanos() == u64::from(r.operation)), "{records:?}");
                 assert!(records.is_sorted_by_key(|record| record.operation), "{records:?}");
+                let mut last = u32::MAX;
+                tracer.visit_newest(8, |record| {
+                    assert_eq!(record.time.as_nanos(), u64::from(record.operation));
+                    assert!(core::mem::replace(&mut last, record.operation) > record.operation);
+                    ControlFlow::Continue(())
+                });
             }
         });
         assert_eq!(tracer.records().len(), 8);

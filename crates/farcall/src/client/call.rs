@@ -17,6 +17,7 @@ use super::queue::{Admission, NotQueued, Permit, Request, Shared, Ticket};
 use super::slot::{Completer, Left, Slot};
 use super::{CallResult, Handle};
 use crate::endpoint::Peer;
+use crate::spans::{BegunSpan, Followed, Trail};
 
 /// A call that is about to be made, by any thread. Nothing is sent before `wait`, `start` or `.await`.
 #[must_use = "a call is sent by `wait`, `start` or `.await`"]
@@ -26,6 +27,7 @@ pub struct ClientCall {
     service: Service,
     payload: Owned,
     timeout: Option<Duration>,
+    trail: Option<Arc<Trail>>,
 }
 
 /// Where a call goes.
@@ -40,22 +42,23 @@ struct Unsent {
     service: Service,
     payload: Owned,
     deadline: Instant,
+    trail: Option<Arc<Trail>>,
     slot: Arc<Slot<CallResult>>,
 }
 
 impl Unsent {
     fn permitted(self, permit: Permit) -> Request {
-        let Self { target, service, payload, deadline, slot } = self;
+        let Self { target, service, payload, deadline, trail, slot } = self;
         let completer = Completer::new(slot, permit);
         match target {
-            Target::Peer(peer) => Request::Call { peer, service, payload, deadline, completer },
+            Target::Peer(peer) => Request::Call { peer, service, payload, deadline, trail, completer },
             Target::Name(name) => {
                 let payload = match payload {
                     Owned::Shared(payload) => payload,
                     // It may be sent more than once.
                     Owned::Loan(loan) => Payload::from(loan.to_vec()),
                 };
-                Request::Named { name, service, payload, deadline, completer }
+                Request::Named { name, service, payload, deadline, trail, completer }
             }
         }
     }
@@ -63,17 +66,43 @@ impl Unsent {
 
 impl ClientCall {
     pub(super) fn to_peer(handle: Arc<Handle>, peer: Peer, service: Service, payload: Owned) -> Self {
-        Self { handle, target: Target::Peer(peer), service, payload, timeout: None }
+        Self { handle, target: Target::Peer(peer), service, payload, timeout: None, trail: None }
     }
 
     pub(super) fn to_name(handle: Arc<Handle>, name: Arc<str>, service: Service, payload: Owned) -> Self {
-        Self { handle, target: Target::Name(name), service, payload, timeout: None }
+        Self { handle, target: Target::Name(name), service, payload, timeout: None, trail: None }
     }
 
     /// Sets how long the answer may take, a wait for room and the time in the queue included, instead of the
     /// endpoint's `call_timeout`.
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Makes a span that of this call: it begins when the call is sent, and has stages. It is still to be
+    /// ended; of a call that is never sent there is none.
+    ///
+    /// ```no_run
+    /// # fn call(client: &farcall::Client, peer: farcall::Peer, order: &[u8]) -> Result<(), farcall::ClientError> {
+    /// use farcall::Service;
+    /// use farcall::spans::{TraceContext, begin_call};
+    ///
+    /// let mut span = begin_call("orders", Service(7));
+    /// let mut request = Vec::new();
+    /// TraceContext::put(span.context(), &mut request); // the server takes it off
+    /// request.extend_from_slice(order);
+    /// let answer = client.call(peer, Service(7), request).in_span(&mut span).wait();
+    /// span.end(answer.as_ref().err().map(ToString::to_string).as_deref());
+    /// # answer.map(drop)
+    /// # }
+    /// ```
+    pub fn in_span(mut self, span: &mut BegunSpan) -> Self {
+        span.follow(|| {
+            let trail = Arc::default();
+            self.trail = Some(Arc::clone(&trail));
+            Some(Followed::Client(trail))
+        });
         self
     }
 
@@ -100,9 +129,12 @@ impl ClientCall {
     }
 
     fn unsent(self) -> (Arc<Handle>, Unsent) {
-        let Self { handle, target, service, payload, timeout } = self;
+        let Self { handle, target, service, payload, timeout, trail } = self;
+        if let Some(trail) = &trail {
+            trail.sent();
+        }
         let deadline = handle.shared().deadline(timeout);
-        (handle, Unsent { target, service, payload, deadline, slot: Slot::new() })
+        (handle, Unsent { target, service, payload, deadline, trail, slot: Slot::new() })
     }
 }
 

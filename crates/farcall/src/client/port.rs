@@ -19,6 +19,7 @@ use super::slot::{Beginning, Completer};
 use crate::endpoint::{CallError, Endpoint, Peer, SLEEP_MAX};
 use crate::executor::TaskSet;
 use crate::names::Connection;
+use crate::spans::Trail;
 
 /// Payloads up to this many bytes are copied into the ring or packet at once; the memory of longer ones is
 /// given away.
@@ -114,11 +115,11 @@ impl<'e> ClientPort<'e> {
 
     fn begin(&mut self, request: Request, now: Instant) {
         match request {
-            Request::Call { peer, service, payload, deadline, completer } => {
-                self.call(peer, service, payload, deadline - now, completer);
+            Request::Call { peer, service, payload, deadline, trail, completer } => {
+                self.call((peer, service), payload, deadline - now, trail, completer);
             }
-            Request::Named { name, service, payload, deadline, completer } => {
-                self.call_name(name, service, payload, deadline - now, completer);
+            Request::Named { name, service, payload, deadline, trail, completer } => {
+                self.call_name((name, service), payload, deadline - now, trail, completer);
             }
             Request::Job(job) => self.tasks.spawn(job(self.endpoint)),
         }
@@ -126,28 +127,38 @@ impl<'e> ClientPort<'e> {
 
     fn call(
         &self,
-        peer: Peer,
-        service: Service,
+        (peer, service): (Peer, Service),
         payload: Owned,
         timeout: Duration,
+        trail: Option<Arc<Trail>>,
         completer: Completer<CallResult>,
     ) {
         if timeout.is_zero() {
             return completer.complete(Err(CallError::TimedOut.into()));
         }
         let Some(beginning) = Beginning::of(completer.slot()) else { return };
+        if let Some(trail) = &trail {
+            trail.begun();
+        }
         let call = match &payload {
             Owned::Shared(bytes) if bytes.len() <= COPIED_MAX => {
                 self.endpoint.call(peer, service, &bytes[..])
             }
             _ => self.endpoint.call(peer, service, payload),
         };
+        let trail_of_end = trail.clone();
         let begun = call.within(timeout).then(move |_, outcome| {
+            if let Some(trail) = trail_of_end {
+                trail.ended();
+            }
             completer
                 .complete(outcome.as_ref().map(|answer| answer.take()).map_err(|error| error.clone().into()));
         });
         match begun {
             Ok(operation) => {
+                if let Some(trail) = trail {
+                    trail.traced(self.endpoint.traced(operation));
+                }
                 if let Some(unwanted) = beginning.begun(operation) {
                     self.endpoint.cancel(unwanted);
                 }
@@ -158,10 +169,10 @@ impl<'e> ClientPort<'e> {
 
     fn call_name(
         &mut self,
-        name: Arc<str>,
-        service: Service,
+        (name, service): (Arc<str>, Service),
         payload: Payload,
         timeout: Duration,
+        trail: Option<Arc<Trail>>,
         completer: Completer<CallResult>,
     ) {
         let connection = match self.connection(name) {
@@ -171,7 +182,11 @@ impl<'e> ClientPort<'e> {
         self.tasks.spawn(async move {
             let slot = Arc::clone(completer.slot());
             let call = async {
-                let answer = connection.call(service, &payload).within(timeout).begin().await;
+                let call = connection.call(service, &payload).within(timeout);
+                let answer = call.begin_on(trail.as_deref()).await;
+                if let Some(trail) = trail {
+                    trail.ended();
+                }
                 answer.map(|answer| answer.take()).map_err(ClientError::from)
             };
             if let Some(end) = unless_unwanted(call, |task| slot.poll_unwanted(task)).await {

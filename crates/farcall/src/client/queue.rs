@@ -19,6 +19,7 @@ use super::CallResult;
 use super::error::ClientError;
 use super::slot::{Completer, Slot};
 use crate::endpoint::{Doorbell, Endpoint, Operation, Peer};
+use crate::spans::Trail;
 
 /// A request on its way to the endpoint.
 pub enum Request {
@@ -28,6 +29,8 @@ pub enum Request {
         service: Service,
         payload: Owned,
         deadline: Instant,
+        /// Of a call that is a span.
+        trail: Option<Arc<Trail>>,
         /// Where its end goes.
         completer: Completer<CallResult>,
     },
@@ -37,6 +40,7 @@ pub enum Request {
         service: Service,
         payload: Payload,
         deadline: Instant,
+        trail: Option<Arc<Trail>>,
         completer: Completer<CallResult>,
     },
     /// Work on the endpoint's thread.

@@ -22,8 +22,7 @@ use super::sessions::Peer;
 use super::slab::OPERATIONS_MAX;
 use super::state::State;
 use super::{Endpoint, RESERVED};
-#[cfg(feature = "typed")]
-use crate::spans::TracedOperation;
+use crate::spans::{BegunSpan, Followed, TracedOperation};
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or
 /// `.await`.
@@ -113,12 +112,15 @@ impl<'e> Pending<'e> {
         self.response(result)
     }
 
+    /// Gives a span of this call its stages, as far as the endpoint's [`tracer`](Endpoint::tracer) is on. The
+    /// span is still to be ended.
+    pub fn in_span(&self, span: &mut BegunSpan) {
+        span.follow(|| self.traced().map(Followed::Call));
+    }
+
     /// The call as the endpoint's trace names it, while that is on.
-    #[cfg(feature = "typed")]
-    pub(crate) fn traced(&self, peer: Peer) -> Option<TracedOperation> {
-        let tracer = self.call.endpoint().tracer();
-        let operation = self.call.operation().filter(|_| tracer.is_on())?.0;
-        Some(TracedOperation { tracer, session: peer.session, operation })
+    pub(crate) fn traced(&self) -> Option<TracedOperation> {
+        self.call.endpoint().traced(Operation(self.call.operation()?))
     }
 
     fn response(&self, result: Result<Kept, CallError>) -> Result<Response<'e>, CallError> {
@@ -242,6 +244,7 @@ fn begin(
 
 #[cold]
 fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
+    probes::call_end(peer.session.0, call.0, 2);
     state.operations.take_back::<OfCall>(call);
     match (refused, state.sessions.reason_of(peer.session)) {
         (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),

@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_base::Principal;
-#[cfg(feature = "typed")]
 use farcall_transport::trace::wire_number;
 use farcall_transport::{
     Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, SessionId, Status, Submission,
@@ -15,8 +14,7 @@ use super::context::Context;
 use super::doorbell::Doorbell;
 use super::refusal;
 use super::sessions::Peer;
-#[cfg(feature = "typed")]
-use crate::spans::TracedOperation;
+use crate::spans::{BegunSpan, Followed, TracedOperation};
 
 /// A request, read where it arrived.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +118,14 @@ impl<'a> Reply<'a> {
         context.state.sessions.principal_of(self.session).clone()
     }
 
+    /// Gives a span of this request its stages, as far as the endpoint's
+    /// [`tracer`](crate::Endpoint::tracer) is on. The span is still to be ended, when the handler has
+    /// answered.
+    pub fn in_span(&self, span: &mut BegunSpan) {
+        span.follow(|| self.traced().map(Followed::Request));
+    }
+
     /// The request as the endpoint's trace names it, while that is on.
-    #[cfg(feature = "typed")]
     pub(crate) fn traced(&self) -> Option<TracedOperation> {
         let context = self.context.as_ref().expect("the context is there until the reply is consumed");
         context.state.tracer.is_on().then(|| TracedOperation {

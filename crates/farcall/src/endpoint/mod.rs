@@ -64,6 +64,7 @@ use state::State;
 pub use wait_set::WaitSet;
 
 use crate::connect::Directions;
+use crate::spans::TracedOperation;
 
 /// One thread's door to its peers.
 ///
@@ -225,6 +226,14 @@ impl Endpoint {
     pub fn trace(&self) -> EndpointTrace {
         let state = &self.core().state;
         EndpointTrace::of(&state.tracer, state.sessions.live())
+    }
+
+    /// A call in flight as the trace names it, while that is on.
+    pub(crate) fn traced(&self, call: Operation) -> Option<TracedOperation> {
+        let core = self.core();
+        let (tracer, session) = (&core.state.tracer, core.state.operations.session_of(call.0));
+        let session = session.filter(|_| tracer.is_on())?;
+        Some(TracedOperation { tracer: tracer.clone(), session, operation: call.number() })
     }
 
     /// What the transport can carry.

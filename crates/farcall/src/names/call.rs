@@ -8,6 +8,7 @@ use farcall_transport::{CallRefused, Service};
 
 use super::connection::{Connection, NoServer};
 use crate::endpoint::{CallError, Peer, Response};
+use crate::spans::Trail;
 
 /// A call that is about to be made to one of the servers of a name.
 ///
@@ -68,6 +69,11 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
 
     /// As [`NamedCall::wait`], for tasks: some task or thread must poll the endpoint for it to progress.
     pub async fn begin(self) -> Result<Response<'e>, NamedCallError> {
+        self.begin_on(None).await
+    }
+
+    /// As [`NamedCall::begin`], noting each attempt.
+    pub(crate) async fn begin_on(self, trail: Option<&Trail>) -> Result<Response<'e>, NamedCallError> {
         let deadline = self.deadline();
         loop {
             let attempt = match self.connection.choose() {
@@ -75,7 +81,18 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
                     let _counted = calls.begin();
                     let left = deadline - self.now();
                     let call = self.connection.endpoint().call(peer, self.service, self.payload);
-                    self.judge(peer, call.within(left).await)
+                    if let Some(trail) = trail {
+                        trail.begun();
+                    }
+                    let begun = call.within(left).start();
+                    if let (Some(trail), Ok(call)) = (trail, &begun) {
+                        trail.traced(call.traced());
+                    }
+                    let outcome = match begun {
+                        Ok(call) => call.await,
+                        Err(error) => Err(error),
+                    };
+                    self.judge(peer, outcome)
                 }
                 Err(why) => Attempt::NotRun(why.into()),
             };

@@ -10,6 +10,8 @@ use super::context::TraceContext;
 use super::ids::SpanId;
 use super::recorder::{Recording, recording};
 use super::span::{SPAN_NAME_BYTES_MAX, STAGES_MAX, Span, SpanKind, Stage, cut};
+use super::stages::TracedOperation;
+use super::trail::Trail;
 
 /// The longest words about a failure.
 const FAILURE_BYTES_MAX: usize = 256;
@@ -30,6 +32,36 @@ struct Recorded {
     name: String,
     service: u16,
     begin: Instant,
+    followed: Followed,
+}
+
+/// What the stages of a span are taken from.
+#[derive(Debug, Default)]
+pub(crate) enum Followed {
+    /// Nothing is known but its beginning and end.
+    #[default]
+    Nothing,
+    /// A call of an endpoint.
+    Call(TracedOperation),
+    /// A request whose handler runs in the poll, or answers later.
+    Request(TracedOperation),
+    /// A request that waits for a thread, which begins the span.
+    Taken(TracedOperation),
+    /// A call of a client, which begins the span when it is sent.
+    Client(Arc<Trail>),
+}
+
+impl Followed {
+    /// The stages of a span that began and ended then.
+    fn stages(&self, begin: Instant, end: Instant) -> Vec<Stage> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Call(call) => call.stages_of_call(end),
+            Self::Request(request) => request.stages_of_request(None, end),
+            Self::Taken(request) => request.stages_of_request(Some(begin), end),
+            Self::Client(trail) => trail.stages(end),
+        }
+    }
 }
 
 /// Begins a call of a service in the scope of this thread: what the caller hands on is the context of the
@@ -52,7 +84,8 @@ fn begin(kind: SpanKind, name: &str, service: Service, cause: Option<TraceContex
         None => TraceContext::root(),
     };
     let name = cut(name, SPAN_NAME_BYTES_MAX).to_owned();
-    let recorded = Recorded { recording, parent, kind, name, service: service.0, begin: Clock::new().now() };
+    let (service, begin, followed) = (service.0, Clock::new().now(), Followed::Nothing);
+    let recorded = Recorded { recording, parent, kind, name, service, begin, followed };
     BegunSpan { context: Some(context), recorded: Some(recorded) }
 }
 
@@ -62,31 +95,35 @@ impl BegunSpan {
         self.context.as_ref()
     }
 
-    /// Whether it will be a span.
-    #[cfg(feature = "typed")]
-    pub(crate) fn is_recorded(&self) -> bool {
-        self.recorded.is_some()
+    /// If it will be a span, its stages are those of what `followed` gives; of nothing they stay what they
+    /// are.
+    pub(crate) fn follow(&mut self, followed: impl FnOnce() -> Option<Followed>) {
+        if let Some(recorded) = &mut self.recorded
+            && let Some(followed) = followed()
+        {
+            recorded.followed = followed;
+        }
     }
 
     /// It has ended, well or with a failure.
-    pub fn end(self, failure: Option<&str>) {
-        self.end_with(failure, |_| Vec::new());
+    pub fn end(mut self, failure: Option<&str>) {
+        self.finish(failure);
     }
 
-    /// As [`BegunSpan::end`]; the stages up to its end are asked for if the span is kept.
-    pub(crate) fn end_with(mut self, failure: Option<&str>, stages: impl FnOnce(Instant) -> Vec<Stage>) {
-        self.finish(failure, stages);
-    }
-
-    fn finish(&mut self, failure: Option<&str>, stages: impl FnOnce(Instant) -> Vec<Stage>) {
+    fn finish(&mut self, failure: Option<&str>) {
         let Some((recorded, context)) = self.recorded.take().zip(self.context.take()) else { return };
-        let Recorded { recording, parent, kind, name, service, begin } = recorded;
+        let Recorded { recording, parent, kind, name, service, mut begin, followed } = recorded;
+        if let Followed::Client(trail) = &followed {
+            // One that was prepared and not sent was no call.
+            let Some(sent) = trail.sent_at() else { return };
+            begin = sent;
+        }
         let end = Clock::new().now();
         let nanos = end.as_nanos().saturating_sub(begin.as_nanos());
         if !recording.wants(kind, &name, nanos) {
             return;
         }
-        let mut stages = stages(end);
+        let mut stages = followed.stages(begin, end);
         stages.truncate(STAGES_MAX);
         // Its first stage may have begun before the handler, and with it the span.
         let begin = stages.iter().map(|stage| stage.begin).min().map_or(begin, |first| first.min(begin));
@@ -97,6 +134,6 @@ impl BegunSpan {
 
 impl Drop for BegunSpan {
     fn drop(&mut self) {
-        self.finish(Some("given up before its end"), |_| Vec::new());
+        self.finish(Some("given up before its end"));
     }
 }

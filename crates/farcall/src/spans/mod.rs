@@ -28,11 +28,12 @@ mod recorder;
 mod scope;
 mod slowest;
 mod span;
-#[cfg(feature = "typed")]
 mod stages;
 mod state;
+mod trail;
 mod wire;
 
+pub(crate) use begun::Followed;
 pub use begun::{BegunSpan, begin_call, begin_handler};
 pub use context::{MalformedContext, TRACEPARENT_BYTES_MAX, TraceContext};
 pub use ids::{SpanId, TraceId};
@@ -41,6 +42,6 @@ pub use recorder::{RecorderError, SpanRecorder};
 pub use scope::{Entered, Scoped};
 pub use slowest::{KEPT_MAX, Keep, SPAN_NAMES_MAX};
 pub use span::{SPAN_NAME_BYTES_MAX, STAGES_MAX, Span, SpanKind, Stage};
-#[cfg(feature = "typed")]
 pub(crate) use stages::TracedOperation;
 pub use state::{TRACESTATE_BYTES_MAX, TRACESTATE_MEMBERS_MAX};
+pub(crate) use trail::Trail;

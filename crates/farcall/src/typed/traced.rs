@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::decode::value_of;
 use super::{TypedError, TypedResult, TypedService};
-use crate::spans::{BegunSpan, TraceContext, TracedOperation, begin_handler};
+use crate::spans::{BegunSpan, TraceContext, begin_handler};
 
 /// What a span says of a call whose handler gave an error. Not the error: it may hold what collectors must
 /// not know.
@@ -41,20 +41,11 @@ pub fn in_scope<T>(span: Option<&BegunSpan>, handler: impl FnOnce() -> T) -> T {
     handler()
 }
 
-/// At which end a span is, and how the endpoint's trace names it.
-pub enum Side {
-    Caller(TracedOperation),
-    Server(TracedOperation),
-}
-
-/// Ends a span, with the stages that were traced.
-pub fn ended(span: Option<BegunSpan>, failure: Option<&str>, side: Option<Side>) {
-    let Some(span) = span else { return };
-    span.end_with(failure, |end| match side {
-        Some(Side::Caller(call)) => call.stages_of_call(),
-        Some(Side::Server(request)) => request.stages_of_request(end),
-        None => Vec::new(),
-    });
+/// Ends a span.
+pub fn ended(span: Option<BegunSpan>, failure: Option<&str>) {
+    if let Some(span) = span {
+        span.end(failure);
+    }
 }
 
 /// Why a typed call has no reply, in words that may leave the process.

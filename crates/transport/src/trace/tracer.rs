@@ -1,6 +1,7 @@
 //! The handle by which an endpoint and its transport record what happens, and what one trace point leaves for
 //! the next.
 
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -79,9 +80,9 @@ impl CallTracer {
         self.tracer.records()
     }
 
-    /// The newest of them, at most `count`.
-    pub fn newest(&self, count: usize) -> Vec<TraceRecord> {
-        self.tracer.newest(count)
+    /// Visits the newest of them, at most `count`, the newest first, until `visit` breaks.
+    pub fn visit_newest(&self, count: usize, visit: impl FnMut(TraceRecord) -> ControlFlow<()>) {
+        self.tracer.visit_newest(count, visit);
     }
 
     /// The time of a tick.
