@@ -1,6 +1,7 @@
 // What calls and messages cost from C: `price CALLS MESSAGES`, two processes over ring+shm. Rank r runs on the
-// r-th core that the process may use. Prints the median round trip of 30 B in nanoseconds, and messages of 8 B
-// in a second: one by one, and in batches of 10. See scripts/bench-c.
+// r-th core that the process may use. Prints the median round trip of 30 B in nanoseconds, with an answer that
+// is kept and with one that comes into the caller's memory, and messages of 8 B in a second: one by one, and in
+// batches of 10. See scripts/bench-c.
 
 #define _GNU_SOURCE
 
@@ -74,14 +75,19 @@ static void pin(uint32_t rank) {
 }
 
 // The median over blocks of calls: to read the clock takes a tenth of one.
-static double echo_ns(farcall_endpoint_t *endpoint, farcall_peer_t peer, size_t calls) {
+static double echo_ns(farcall_endpoint_t *endpoint, farcall_peer_t peer, size_t calls, int is_kept) {
     size_t blocks = calls / CALLS_PER_BLOCK, warm_up = blocks / 10 + 1, block, call;
     double *times = malloc((blocks + 1) * sizeof *times), median;
-    char bytes[30] = {0};
+    char bytes[30] = {0}, into[30];
     for (block = 0; block < warm_up + blocks; block++) {
         double begun = now();
         for (call = 0; call < CALLS_PER_BLOCK; call++) {
             farcall_payload_t *answer;
+            if (!is_kept) {
+                MUST(farcall_call_into(endpoint, peer, ECHO, bytes, sizeof bytes, FARCALL_DEFAULT_TIMEOUT,
+                                       into, sizeof into, NULL, NULL));
+                continue;
+            }
             MUST(farcall_call(endpoint, peer, ECHO, bytes, sizeof bytes, FARCALL_DEFAULT_TIMEOUT, &answer,
                               NULL));
             farcall_payload_release(answer);
@@ -147,7 +153,8 @@ int main(int count, char **arguments) {
     } else {
         MUST(farcall_peer(endpoint, 1, 0, FARCALL_DEFAULT_TIMEOUT, &peer, &error));
         MUST(farcall_wait_for_peer(endpoint, peer));
-        printf("%.0f ", echo_ns(endpoint, peer, calls));
+        printf("%.0f ", echo_ns(endpoint, peer, calls, 1));
+        printf("%.0f ", echo_ns(endpoint, peer, calls, 0));
         printf("%.0f ", rate(endpoint, peer, messages, 0));
         printf("%.0f\n", rate(endpoint, peer, messages, 1));
         MUST(farcall_call(endpoint, peer, STOP, NULL, 0, FARCALL_DEFAULT_TIMEOUT, NULL, NULL));

@@ -250,6 +250,9 @@ typedef struct farcall_loan_t farcall_loan_t;
 typedef struct farcall_node_t farcall_node_t;
 
 // What was received, kept until it is released. Holders may be on any thread, one at a time.
+//
+// Short bytes are copied into the handle, and its memory is used again: to receive them, look at them and
+// release them allocates nothing.
 typedef struct farcall_payload_t farcall_payload_t;
 
 // A request, read where it arrived. Valid while the handler runs.
@@ -523,14 +526,15 @@ const void *farcall_payload_data(const struct farcall_payload_t *payload);
 // The length of a payload in bytes; 0 of null. From any thread. Neither allocates nor blocks.
 size_t farcall_payload_length(const struct farcall_payload_t *payload);
 
-// Another holder of the same bytes, without a copy; null of null.
+// Another holder of the same bytes, without a copy of long ones; null of null.
 //
 // From any thread. Allocates. Does not block.
 struct farcall_payload_t *farcall_payload_share(const struct farcall_payload_t *payload);
 
 // Ends the use of a payload; memory that the sender lent is returned to it. Null is allowed.
 //
-// From any thread, also after the endpoint was closed. Frees. Does not block.
+// From any thread, also after the endpoint was closed. Frees, or keeps a little for the next payloads of the
+// thread. Does not block.
 void farcall_payload_release(struct farcall_payload_t *payload);
 
 // Lends memory to be written in place and sent by one of the functions that end in `_loan`, or to be given
@@ -638,11 +642,33 @@ farcall_status_t farcall_deferred_refuse_because(struct farcall_deferred_t *defe
 // From any thread. Allocates and frees. Does not block.
 void farcall_deferred_drop(struct farcall_deferred_t *deferred);
 
+// Who calls, by what the transport of its session proves and nothing that it says of itself: `kind` is
+// FARCALL_CALLER_USER or another of those, and `user` the number of the user, UINT32_MAX of another kind.
+// `words` gets the identity as policies write it, such as `uid 1000`, with a zero at its end;
+// FARCALL_TRUNCATED if there is no room for it. Places may be null, and `bytes` then 0.
+//
+// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_request_caller(const struct farcall_request_t *request,
+                                        uint32_t *kind,
+                                        uint32_t *user,
+                                        char *words,
+                                        size_t bytes);
+
+// Whether the caller has an identity, written as in a policy: `uid 1000`, `key 5f1a0c7d2e9b8364`,
+// `certificate worker.example`, which is one of the names of its certificate. `yes` is 1 or 0.
+// FARCALL_INVALID_ARGUMENT if `identity` is none.
+//
+// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
+farcall_status_t farcall_request_caller_is(const struct farcall_request_t *request,
+                                           const char *identity,
+                                           int32_t *yes);
+
 // Calls a service of a peer and waits for the answer, which is to be released with
 // `farcall_payload_release`. `code`, which may be null, is that of a handler that refused.
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
-// as `endpoint.idle` says. Allocates.
+// as `endpoint.idle` says. Of what is short, 232 bytes at most, it allocates only at first; `farcall_call_into`
+// spares the copy, too.
 farcall_status_t farcall_call(struct farcall_endpoint_t *endpoint,
                               struct farcall_peer_t peer,
                               uint16_t service,
@@ -707,27 +733,6 @@ farcall_status_t farcall_call_loan_async(struct farcall_endpoint_t *endpoint,
 // In the callback. Allocates. Does not block. FARCALL_INVALID_ARGUMENT if there is no answer.
 farcall_status_t farcall_answer_take(const struct farcall_answer_t *answer,
                                      struct farcall_payload_t **payload);
-
-// Who calls, by what the transport of its session proves and nothing that it says of itself: `kind` is
-// FARCALL_CALLER_USER or another of those, and `user` the number of the user, UINT32_MAX of another kind.
-// `words` gets the identity as policies write it, such as `uid 1000`, with a zero at its end;
-// FARCALL_TRUNCATED if there is no room for it. Places may be null, and `bytes` then 0.
-//
-// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
-farcall_status_t farcall_request_caller(const struct farcall_request_t *request,
-                                        uint32_t *kind,
-                                        uint32_t *user,
-                                        char *words,
-                                        size_t bytes);
-
-// Whether the caller has an identity, written as in a policy: `uid 1000`, `key 5f1a0c7d2e9b8364`,
-// `certificate worker.example`, which is one of the names of its certificate. `yes` is 1 or 0.
-// FARCALL_INVALID_ARGUMENT if `identity` is none.
-//
-// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
-farcall_status_t farcall_request_caller_is(const struct farcall_request_t *request,
-                                           const char *identity,
-                                           int32_t *yes);
 
 // Sends a message and waits until it has left: the bytes were copied, and it cannot be taken back. That the
 // peer has received it is not said by that.

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 use farcall::policy::{Principal, read_principal};
 
 use crate::border::{bytes_mut, give, guarded, text};
-use crate::call::RequestHandle;
+use crate::served::RequestHandle;
 use crate::status::Status::{self, FARCALL_INVALID_ARGUMENT, FARCALL_TRUNCATED};
 
 /// The transport proves nothing of the caller.

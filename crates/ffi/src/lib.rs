@@ -29,9 +29,11 @@ mod endpoint;
 
 mod payload;
 
-mod call;
+mod served;
 
 mod caller;
+
+mod call;
 
 mod message;
 

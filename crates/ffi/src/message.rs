@@ -254,7 +254,8 @@ pub unsafe extern "C" fn farcall_receive(
         let received = wait(endpoint, from, tag, timeout_ns)?;
         give(sender, received.peer().into());
         give(sender_tag, received.tag().0);
-        give(message, PayloadHandle::give(received.take()));
+        let short = PayloadHandle::copy(&received);
+        give(message, short.unwrap_or_else(|| PayloadHandle::give(received.take())));
         Ok(())
     })
 }
@@ -396,7 +397,8 @@ pub unsafe extern "C" fn farcall_message_take(
     guarded(|| unsafe {
         let source = message.cast::<MessageSource<'_>>().as_ref().filter(|_| !payload.is_null());
         let received = source.and_then(|source| source.received).ok_or(FARCALL_INVALID_ARGUMENT)?;
-        give(payload, PayloadHandle::give(received.take()));
+        let short = PayloadHandle::copy(&received);
+        give(payload, short.unwrap_or_else(|| PayloadHandle::give(received.take())));
         Ok(())
     })
 }

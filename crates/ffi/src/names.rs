@@ -6,6 +6,7 @@ use core::time::Duration;
 use farcall::{Balance, Connection, Endpoint, ListenError, Listener, NamedCallError, WatchError};
 
 use crate::border::{ErrorText, Failure, bytes, give, guarded, reported, text, timeout};
+use crate::call::kept;
 use crate::endpoint::{EndpointHandle, PeerNumbers};
 use crate::payload::PayloadHandle;
 use crate::status::Status::{self, FARCALL_BOOTSTRAP, FARCALL_INVALID_ARGUMENT, FARCALL_NO_SERVER};
@@ -225,7 +226,7 @@ pub unsafe extern "C" fn farcall_connection_call(
                 Failure::new(status, error)
             })?;
             if !answer.is_null() {
-                give(answer, PayloadHandle::give(response.take()));
+                give(answer, kept(response));
             }
             Ok(())
         })

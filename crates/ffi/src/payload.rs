@@ -1,6 +1,8 @@
 //! Memory: payloads that were received and are kept, and loans to be filled and sent.
 
+use core::cell::RefCell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 
 use farcall::{Loan, Payload};
 
@@ -8,13 +10,78 @@ use crate::border::{give, guarded};
 use crate::endpoint::EndpointHandle;
 use crate::status::Status::{self, FARCALL_INVALID_ARGUMENT, FARCALL_RESOURCES};
 
+/// The most bytes that are kept in the handle itself.
+const SHORT_BYTES_MAX: usize = 232;
+
+/// The most handles that were released on a thread and are kept for its next ones.
+const SPARE_HANDLES_MAX: usize = 16;
+
 /// What was received, kept until it is released. Holders may be on any thread, one at a time.
-pub struct PayloadHandle(pub Payload);
+///
+/// Short bytes are copied into the handle, and its memory is used again: to receive them, look at them and
+/// release them allocates nothing.
+pub struct PayloadHandle {
+    /// What is longer; `None` of what lies in `bytes`.
+    long: Option<Payload>,
+    short_bytes: usize,
+    bytes: [MaybeUninit<u8>; SHORT_BYTES_MAX],
+}
+
+/// Memory of a handle that was released.
+type Spare = Box<MaybeUninit<PayloadHandle>>;
+
+thread_local!(static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) });
 
 impl PayloadHandle {
+    /// A holder of memory that could be kept as it was.
     pub fn give(payload: Payload) -> *mut Self {
-        Box::into_raw(Box::new(Self(payload)))
+        let spare = memory();
+        let handle = Box::into_raw(spare).cast::<Self>();
+        // SAFETY: the handle's memory; of short bytes there are none, and the rest need not be initialised.
+        unsafe {
+            (&raw mut (*handle).long).write(Some(payload));
+            (&raw mut (*handle).short_bytes).write(0);
+        }
+        handle
     }
+
+    /// A copy, if the bytes are short.
+    #[inline]
+    pub fn copy(bytes: &[u8]) -> Option<*mut Self> {
+        if bytes.len() > SHORT_BYTES_MAX {
+            return None;
+        }
+        let handle = Box::into_raw(memory()).cast::<Self>();
+        // SAFETY: the handle's memory has room for them, and is not theirs.
+        unsafe {
+            (&raw mut (*handle).long).write(None);
+            (&raw mut (*handle).short_bytes).write(bytes.len());
+            let place = (&raw mut (*handle).bytes).cast::<u8>();
+            place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        Some(handle)
+    }
+
+    /// A copy of bytes that lie in memory of somebody else.
+    pub fn copied(bytes: &[u8]) -> *mut Self {
+        Self::copy(bytes).unwrap_or_else(|| Self::give(bytes.to_vec().into()))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.long {
+            Some(payload) => payload,
+            // SAFETY: as many were copied there.
+            None => unsafe { core::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.short_bytes) },
+        }
+    }
+}
+
+/// Memory for a handle.
+#[inline]
+fn memory() -> Spare {
+    // While a thread ends there are no spare ones any more.
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+    spare.unwrap_or_else(Box::new_uninit)
 }
 
 /// Memory that can be written in place and sent without a copy, until it is sent or dropped.
@@ -26,36 +93,51 @@ pub struct LoanHandle(pub Loan);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_payload_data(payload: *const PayloadHandle) -> *const c_void {
     // SAFETY: null or not released, as in the header.
-    unsafe { payload.as_ref() }.map_or(core::ptr::null(), |payload| payload.0.as_ptr().cast())
+    unsafe { payload.as_ref() }.map_or(core::ptr::null(), |payload| payload.bytes().as_ptr().cast())
 }
 
 /// The length of a payload in bytes; 0 of null. From any thread. Neither allocates nor blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_payload_length(payload: *const PayloadHandle) -> usize {
     // SAFETY: null or not released, as in the header.
-    unsafe { payload.as_ref() }.map_or(0, |payload| payload.0.len())
+    unsafe { payload.as_ref() }.map_or(0, |payload| payload.bytes().len())
 }
 
-/// Another holder of the same bytes, without a copy; null of null.
+/// Another holder of the same bytes, without a copy of long ones; null of null.
 ///
 /// From any thread. Allocates. Does not block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_payload_share(payload: *const PayloadHandle) -> *mut PayloadHandle {
     // SAFETY: null or not released, as in the header.
-    unsafe { payload.as_ref() }
-        .map_or(core::ptr::null_mut(), |payload| PayloadHandle::give(payload.0.clone()))
+    unsafe { payload.as_ref() }.map_or(core::ptr::null_mut(), |payload| match &payload.long {
+        Some(long) => PayloadHandle::give(long.clone()),
+        None => PayloadHandle::copied(payload.bytes()),
+    })
 }
 
 /// Ends the use of a payload; memory that the sender lent is returned to it. Null is allowed.
 ///
-/// From any thread, also after the endpoint was closed. Frees. Does not block.
+/// From any thread, also after the endpoint was closed. Frees, or keeps a little for the next payloads of the
+/// thread. Does not block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_payload_release(payload: *mut PayloadHandle) {
     guarded(|| {
-        if !payload.is_null() {
-            // SAFETY: it is ours, and used no more.
-            drop(unsafe { Box::from_raw(payload) });
+        if payload.is_null() {
+            return Ok(());
         }
+        // SAFETY: it is ours, made of such memory, and used no more.
+        let memory = unsafe {
+            let mut memory: Spare = Box::from_raw(payload.cast());
+            memory.assume_init_drop();
+            memory
+        };
+        // While a thread ends it is simply freed.
+        let _ended = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_HANDLES_MAX {
+                spare.push(memory);
+            }
+        });
         Ok(())
     });
 }

@@ -211,7 +211,7 @@ pub unsafe extern "C" fn farcall_slots_get(
                 SlotOutcome::Found { version: found, value: bytes } => {
                     give(version, found);
                     if !value.is_null() {
-                        give(value, PayloadHandle::give(bytes.to_vec().into()));
+                        give(value, PayloadHandle::copied(bytes));
                     }
                     Ok(())
                 }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::{c_char, c_void};
 use std::fmt::Display;
 
-use farcall::{Endpoint, Payload};
+use farcall::Endpoint;
 use farcall_kv::durable::Level;
 use farcall_kv::store::{Condition, CreateTableError, IncrementError, ReadError, WriteError};
 use farcall_kv::wire::NotReplicated;
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn farcall_store_get(
             let object = found.ok_or(FARCALL_NO_OBJECT)?;
             give(version, object.version());
             if !value.is_null() {
-                give(value, PayloadHandle::give(Payload::from(object.value().to_vec())));
+                give(value, PayloadHandle::copied(object.value()));
             }
             Ok(())
         })
