@@ -61,7 +61,8 @@ impl TakenRequest {
     /// Gives a span of this request, which its handler began, the stages before it: as
     /// [`Reply::in_span`](crate::Reply::in_span), with the time for which it waited for a thread.
     pub fn in_span(&self, span: &mut BegunSpan) {
-        span.follow(|| self.traced.clone().map(Followed::Taken));
+        span.follow(|| Some(Followed::Request { request: self.traced.clone()?, taken: None }));
+        span.taken();
     }
 
     /// The bytes as owned memory.

@@ -15,6 +15,7 @@ use crate::owned::Owned;
 use crate::payload::{Payload, Peer};
 use crate::state::{State, open};
 use crate::tasks::Output;
+use crate::tracing;
 
 /// A listing that its endpoint holds as well: a program that does not keep the object stays listed.
 pub type Listed = Arc<Mutex<Option<farcall::Listener>>>;
@@ -79,24 +80,35 @@ impl Connection {
 impl Connection {
     /// Calls a service of one of the servers, and waits for the answer; the call goes to another server if it
     /// certainly did not run at the first.
-    #[pyo3(signature = (service, data, timeout = None, _future = None))]
+    #[pyo3(signature = (service, data, timeout = None, traced = None, _future = None))]
     fn call(
         &self,
         py: Python<'_>,
         service: ServiceNumber,
         data: Readable<'_>,
         timeout: Option<f64>,
+        traced: Option<&str>,
         _future: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let Parts { connection, state } = self.0.get()?;
         let (state, connection, within) = (open(state)?, connection.open()?, seconds(timeout)?);
-        let data = data.as_slice().to_vec();
+        let (mut span, data) = match traced {
+            None => (None, data.as_slice().to_vec()),
+            Some(name) => {
+                let (span, data) = tracing::begin(py, name, service.0, &data.as_slice().into())?;
+                (Some(span), data)
+            }
+        };
         let call = async move {
-            let call = connection.call(Service(service.0), &data);
+            let mut call = connection.call(Service(service.0), &data);
+            if let Some(span) = &mut span {
+                call = call.in_span(span);
+            }
             let outcome = match within {
                 Some(within) => call.within(within).begin().await,
                 None => call.begin().await,
             };
+            tracing::ended(span, &outcome);
             let outcome = outcome.map(|response| Payload(response.take()));
             let output: Output = Box::new(move |py| Ok(Py::new(py, raised(outcome)?)?.into_any()));
             output

@@ -6,7 +6,8 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use farcall::{AnySource, AnyTag, Cancellation, Operation, Service, SourceChoice, Tag, TagChoice};
+use farcall::spans::BegunSpan;
+use farcall::{AnySource, AnyTag, Cancellation, Operation, Outgoing, Service, SourceChoice, Tag, TagChoice};
 use pyo3::prelude::*;
 
 use crate::buffer::{Data, Room};
@@ -20,6 +21,7 @@ use crate::payload::{Loan, Message, Payload, Peer};
 use crate::request::Request;
 use crate::state::State;
 use crate::store::Store;
+use crate::tracing;
 
 /// One thread's door to its peers.
 #[pyclass(subclass, frozen, module = "farcall._native")]
@@ -53,6 +55,18 @@ fn source(peer: Option<Peer>) -> SourceChoice {
 
 fn tag_choice(tag: Option<TagNumber>) -> TagChoice {
     tag.map_or_else(|| AnyTag.into(), |tag| Tag(tag.0).into())
+}
+
+/// The span of a call that is traced under a name, and what is sent: then the context comes first.
+fn spanned<'d>(
+    py: Python<'_>,
+    traced: Option<&str>,
+    service: u16,
+    data: Outgoing<'d>,
+) -> PyResult<(Option<BegunSpan>, Outgoing<'d>)> {
+    let Some(name) = traced else { return Ok((None, data)) };
+    let (span, bytes) = tracing::begin(py, name, service, &data)?;
+    Ok((Some(span), bytes.into()))
 }
 
 #[pymethods]
@@ -117,7 +131,7 @@ impl Endpoint {
         Ok(self.open()?.endpoint.principal(peer.0).to_string())
     }
 
-    #[pyo3(signature = (peer, service, data, timeout = None))]
+    #[pyo3(signature = (peer, service, data, timeout = None, traced = None))]
     fn call(
         &self,
         py: Python<'_>,
@@ -125,13 +139,31 @@ impl Endpoint {
         service: ServiceNumber,
         data: Data<'_>,
         timeout: Option<f64>,
+        traced: Option<&str>,
     ) -> PyResult<Payload> {
         let state = self.open()?;
         state.may_wait()?;
-        let call = state.endpoint.call(peer.0, Service(service.0), data.outgoing()?);
-        let pending = raised(within!(call, timeout).start())?;
+        let (mut span, outgoing) = spanned(py, traced, service.0, data.outgoing()?)?;
+        let call = within!(state.endpoint.call(peer.0, Service(service.0), outgoing), timeout).start();
+        let pending = match call {
+            Ok(pending) => pending,
+            failed => {
+                tracing::ended(span, &failed);
+                return Err(raised(failed).err().expect("it failed"));
+            }
+        };
+        span.iter_mut().for_each(|span| pending.in_span(span));
         state.wait_until(py, || pending.is_complete())?;
-        raised(pending.wait()).map(|response| Payload(response.take()))
+        let outcome = pending.wait();
+        tracing::ended(span, &outcome);
+        raised(outcome).map(|response| Payload(response.take()))
+    }
+
+    /// From now on the endpoint traces what it does, or no more: spans have their stages then.
+    #[pyo3(signature = (on = true))]
+    fn trace(&self, on: bool) -> PyResult<()> {
+        self.open()?.endpoint.tracer().switch(on);
+        Ok(())
     }
 
     #[pyo3(signature = (peer, tag, data, timeout = None))]
@@ -221,8 +253,14 @@ impl Endpoint {
     }
 
     /// With None for a handler requests are gathered for `_take_requests`.
-    fn _serve(&self, service: ServiceNumber, handler: Option<Py<PyAny>>) -> PyResult<()> {
-        self.open()?.serve(service.0, handler)
+    #[pyo3(signature = (service, handler, traced = None))]
+    fn _serve(
+        &self,
+        service: ServiceNumber,
+        handler: Option<Py<PyAny>>,
+        traced: Option<String>,
+    ) -> PyResult<()> {
+        self.open()?.serve(service.0, handler, traced)
     }
 
     fn listen(&self, name: &str) -> PyResult<Listener> {
@@ -257,19 +295,31 @@ impl Endpoint {
         Store::new(self.open()?, ranks)
     }
 
-    #[pyo3(signature = (future, peer, service, data, timeout))]
+    #[pyo3(signature = (future, peer, service, data, timeout, traced = None))]
+    #[expect(clippy::too_many_arguments, reason = "those of a call, and its future")]
     fn _post_call(
         &self,
+        py: Python<'_>,
         future: Py<PyAny>,
         peer: Peer,
         service: ServiceNumber,
         data: Data<'_>,
         timeout: Option<f64>,
+        traced: Option<&str>,
     ) -> PyResult<u32> {
         let state = self.open()?;
         state.waiting.begin(future, |token| {
-            let call = state.endpoint.call(peer.0, Service(service.0), data.outgoing()?);
-            raised(within!(call, timeout).post(token)).map(Operation::number)
+            let (span, outgoing) = spanned(py, traced, service.0, data.outgoing()?)?;
+            let call = state.endpoint.call(peer.0, Service(service.0), outgoing);
+            let begun = within!(call, timeout).post(token);
+            match (span, &begun) {
+                (Some(mut span), Ok(operation)) => {
+                    state.endpoint.in_span(*operation, &mut span);
+                    state.waiting.follow(token, span);
+                }
+                (span, _) => tracing::ended(span, &begun),
+            }
+            raised(begun).map(Operation::number)
         })
     }
 

@@ -51,12 +51,15 @@ mod classes {
     import_exception!(farcall.errors, UnknownServiceError);
     import_exception!(farcall.errors, UnknownTableError);
     import_exception!(farcall.errors, UnreachableError);
+    import_exception!(farcall.errors, UsageError);
     import_exception!(farcall.errors, WrongThreadError);
     import_exception!(farcall.errors, WrongVersionError);
 }
 
 use classes::*;
-pub use classes::{ClosedError, ClusterError, ForkedError, InHandlerError, WrongThreadError};
+pub use classes::{
+    ClosedError, ClusterError, ForkedError, InHandlerError, ResourceError, UsageError, WrongThreadError,
+};
 
 /// A failure of the library as the exception that it is in Python.
 pub trait Raise {

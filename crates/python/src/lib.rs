@@ -27,6 +27,7 @@ mod slots;
 mod state;
 mod store;
 mod tasks;
+mod tracing;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -50,6 +51,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Request>()?;
     module.add_class::<slots::Slots>()?;
     module.add_class::<store::Store>()?;
+    module.add_class::<tracing::SpanRecorder>()?;
+    module.add_class::<tracing::TraceContext>()?;
     module.add_function(wrap_pyfunction!(buffer::fill, module)?)?;
     module.add_function(wrap_pyfunction!(node::counters, module)?)?;
     module.add_function(wrap_pyfunction!(owned::forked, module)?)?;

@@ -98,12 +98,12 @@ impl State {
     }
 
     /// From now on requests for a service are gathered, and `handler` gets them where this thread polls.
-    pub fn serve(&self, service: u16, handler: Option<Py<PyAny>>) -> PyResult<()> {
+    pub fn serve(&self, service: u16, handler: Option<Py<PyAny>>, traced: Option<String>) -> PyResult<()> {
         if service == u16::MAX {
             return Err(PyValueError::new_err("service 65535 carries messages; choose another one"));
         }
         self.may_wait()?;
-        self.arrived.gather(&self.endpoint, Service(service));
+        self.arrived.gather(&self.endpoint, Service(service), traced);
         if let Some(handler) = handler {
             self.handlers.borrow_mut().insert(service, handler);
         }
@@ -208,7 +208,7 @@ impl State {
         let Err(error) = sent else { return Ok(()) };
         if let Some(duty) = request.duty() {
             let (code, why) = refusal_of(py, &error)?;
-            self.endpoint.refuse_because(duty, code, &why);
+            duty.refuse_by(&self.endpoint, code, &why);
         }
         if error.is_instance_of::<PyException>(py) { Ok(()) } else { Err(error) }
     }
@@ -216,11 +216,9 @@ impl State {
     fn reply(&self, request: &Request, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let data = if answer.is_none() { None } else { Some(Data::extract_bound(answer)?) };
         let outgoing = data.as_ref().map(Data::outgoing).transpose()?;
-        match (request.duty(), outgoing) {
-            (Some(duty), Some(outgoing)) => self.endpoint.reply(duty, outgoing),
-            (Some(duty), None) => self.endpoint.reply(duty, &[]),
-            // It was deferred: what the handler returns is nothing.
-            (None, _) => {}
+        // One that was deferred has another to answer it: what the handler returns is nothing.
+        if let Some(duty) = request.duty() {
+            duty.reply_by(&self.endpoint, outgoing);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use core::cell::RefCell;
 
+use farcall::spans::BegunSpan;
 use farcall::{CallError, DownReason, Event, ReceiveError, SendError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use slab::Slab;
 
 use crate::errors::Raise;
 use crate::payload::{Message, Payload, Peer};
+use crate::tracing;
 
 /// The end of an operation, in memory that outlives the poll.
 enum End {
@@ -19,10 +21,16 @@ enum End {
     Received(Result<(Peer, u32, farcall::Payload), ReceiveError>),
 }
 
+/// The future of an operation, and the span of a call that is traced.
+struct Waiter {
+    future: Py<PyAny>,
+    span: Option<BegunSpan>,
+}
+
 /// The futures of the operations in flight, by their token.
 #[derive(Default)]
 pub struct Waiting {
-    futures: RefCell<Slab<Py<PyAny>>>,
+    futures: RefCell<Slab<Waiter>>,
     ended: RefCell<Vec<(u64, End)>>,
     /// Sessions that ended, for the callback that was registered; nothing is noted without one.
     downs: RefCell<Vec<(Peer, DownReason)>>,
@@ -32,16 +40,23 @@ pub struct Waiting {
 impl Waiting {
     /// Begins an operation with a token for its future; the future is forgotten if it does not begin.
     pub fn begin<T>(&self, future: Py<PyAny>, begin: impl FnOnce(u64) -> PyResult<T>) -> PyResult<T> {
-        let token = self.futures.borrow_mut().insert(future);
+        let token = self.futures.borrow_mut().insert(Waiter { future, span: None });
         begin(token as u64).inspect_err(|_| {
             self.futures.borrow_mut().remove(token);
         })
     }
 
+    /// A call is a span, which ends when its future gets the end of the call.
+    pub fn follow(&self, token: u64, span: BegunSpan) {
+        if let Some(waiter) = self.futures.borrow_mut().get_mut(token as usize) {
+            waiter.span = Some(span);
+        }
+    }
+
     /// Ends all futures with an exception; their operations end unheard.
     pub fn fail_all(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
         let futures = self.futures.take();
-        futures.iter().try_for_each(|(_, future)| fail(future, error))
+        futures.iter().try_for_each(|(_, waiter)| fail(&waiter.future, error))
     }
 
     /// Whether a future waits.
@@ -85,7 +100,10 @@ impl Waiting {
     /// Gives what was noted to futures and callback.
     pub fn settle(&self, py: Python<'_>) -> PyResult<()> {
         for (token, end) in self.ended.take() {
-            let future = self.futures.borrow_mut().remove(token as usize);
+            let Waiter { future, span } = self.futures.borrow_mut().remove(token as usize);
+            if let End::Call(outcome) = &end {
+                tracing::ended(span, outcome);
+            }
             settle(py, &future, end.outcome(py))?;
         }
         for (peer, reason) in self.downs.take() {

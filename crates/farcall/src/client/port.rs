@@ -182,11 +182,7 @@ impl<'e> ClientPort<'e> {
         self.tasks.spawn(async move {
             let slot = Arc::clone(completer.slot());
             let call = async {
-                let call = connection.call(service, &payload).within(timeout);
-                let answer = call.begin_on(trail.as_deref()).await;
-                if let Some(trail) = trail {
-                    trail.ended();
-                }
+                let answer = connection.call(service, &payload).within(timeout).on(trail).begin().await;
                 answer.map(|answer| answer.take()).map_err(ClientError::from)
             };
             if let Some(end) = unless_unwanted(call, |task| slot.poll_unwanted(task)).await {

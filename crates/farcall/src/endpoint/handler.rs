@@ -122,7 +122,7 @@ impl<'a> Reply<'a> {
     /// [`tracer`](crate::Endpoint::tracer) is on. The span is still to be ended, when the handler has
     /// answered.
     pub fn in_span(&self, span: &mut BegunSpan) {
-        span.follow(|| self.traced().map(Followed::Request));
+        span.follow(|| Some(Followed::Request { request: self.traced()?, taken: None }));
     }
 
     /// The request as the endpoint's trace names it, while that is on.

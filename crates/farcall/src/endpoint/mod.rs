@@ -64,7 +64,7 @@ use state::State;
 pub use wait_set::WaitSet;
 
 use crate::connect::Directions;
-use crate::spans::TracedOperation;
+use crate::spans::{BegunSpan, Followed, TracedOperation};
 
 /// One thread's door to its peers.
 ///
@@ -226,6 +226,11 @@ impl Endpoint {
     pub fn trace(&self) -> EndpointTrace {
         let state = &self.core().state;
         EndpointTrace::of(&state.tracer, state.sessions.live())
+    }
+
+    /// As [`Pending::in_span`], of a call that was posted or has a callback.
+    pub fn in_span(&self, call: Operation, span: &mut BegunSpan) {
+        span.follow(|| self.traced(call).map(Followed::Call));
     }
 
     /// A call in flight as the trace names it, while that is on.

@@ -2,13 +2,14 @@
 //! it.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use farcall_base::Instant;
 use farcall_transport::{CallRefused, Service};
 
 use super::connection::{Connection, NoServer};
-use crate::endpoint::{CallError, Peer, Response};
-use crate::spans::Trail;
+use crate::endpoint::{CallError, Peer, Pending, Response};
+use crate::spans::{BegunSpan, Followed, Trail};
 
 /// A call that is about to be made to one of the servers of a name.
 ///
@@ -21,6 +22,7 @@ pub struct NamedCall<'c, 'e, 'p> {
     service: Service,
     payload: &'p [u8],
     timeout: Option<Duration>,
+    trail: Option<Arc<Trail>>,
 }
 
 /// Why a call to a name has no answer.
@@ -36,7 +38,7 @@ pub enum NamedCallError {
 
 impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
     pub(super) fn new(connection: &'c Connection<'e>, service: Service, payload: &'p [u8]) -> Self {
-        Self { connection, service, payload, timeout: None }
+        Self { connection, service, payload, timeout: None, trail: None }
     }
 
     /// Sets how long the answer may take, the search for a server included, instead of the endpoint's
@@ -46,22 +48,34 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
         self
     }
 
+    /// Makes a span that of this call: it begins when the call is sent, and has stages, of which `queue` is
+    /// the search for a server. It is still to be ended.
+    pub fn in_span(mut self, span: &mut BegunSpan) -> Self {
+        span.follow(|| Some(Followed::Client(Arc::clone(self.trail.get_or_insert_default()))));
+        self
+    }
+
+    /// The call of a client that notes where it is.
+    pub(crate) fn on(mut self, trail: Option<Arc<Trail>>) -> Self {
+        self.trail = trail;
+        self
+    }
+
     /// Sends the call and polls the endpoint until it is complete.
     pub fn wait(self) -> Result<Response<'e>, NamedCallError> {
-        let deadline = self.deadline();
+        let deadline = self.sent();
         loop {
             let attempt = match self.connection.choose() {
                 Ok((peer, calls)) => {
                     let _counted = calls.begin();
-                    let left = deadline - self.now();
-                    let call = self.connection.endpoint().call(peer, self.service, self.payload);
-                    self.judge(peer, call.within(left).wait())
+                    let outcome = self.attempt(peer, deadline).and_then(Pending::wait);
+                    self.judge(peer, outcome)
                 }
                 Err(why) => Attempt::NotRun(why.into()),
             };
             match attempt {
-                Attempt::Over(outcome) => return outcome,
-                Attempt::NotRun(error) if self.now() >= deadline => return Err(error),
+                Attempt::Over(outcome) => return self.ended(outcome),
+                Attempt::NotRun(error) if self.now() >= deadline => return self.ended(Err(error)),
                 Attempt::NotRun(_) => self.connection.wait_for_news(),
             }
         }
@@ -69,26 +83,12 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
 
     /// As [`NamedCall::wait`], for tasks: some task or thread must poll the endpoint for it to progress.
     pub async fn begin(self) -> Result<Response<'e>, NamedCallError> {
-        self.begin_on(None).await
-    }
-
-    /// As [`NamedCall::begin`], noting each attempt.
-    pub(crate) async fn begin_on(self, trail: Option<&Trail>) -> Result<Response<'e>, NamedCallError> {
-        let deadline = self.deadline();
+        let deadline = self.sent();
         loop {
             let attempt = match self.connection.choose() {
                 Ok((peer, calls)) => {
                     let _counted = calls.begin();
-                    let left = deadline - self.now();
-                    let call = self.connection.endpoint().call(peer, self.service, self.payload);
-                    if let Some(trail) = trail {
-                        trail.begun();
-                    }
-                    let begun = call.within(left).start();
-                    if let (Some(trail), Ok(call)) = (trail, &begun) {
-                        trail.traced(call.traced());
-                    }
-                    let outcome = match begun {
+                    let outcome = match self.attempt(peer, deadline) {
                         Ok(call) => call.await,
                         Err(error) => Err(error),
                     };
@@ -97,11 +97,38 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
                 Err(why) => Attempt::NotRun(why.into()),
             };
             match attempt {
-                Attempt::Over(outcome) => return outcome,
-                Attempt::NotRun(error) if self.now() >= deadline => return Err(error),
+                Attempt::Over(outcome) => return self.ended(outcome),
+                Attempt::NotRun(error) if self.now() >= deadline => return self.ended(Err(error)),
                 Attempt::NotRun(_) => let_others_run().await,
             }
         }
+    }
+
+    /// The call is sent now; gives its deadline.
+    fn sent(&self) -> Instant {
+        // A client's was sent by its caller.
+        if let Some(trail) = self.trail.as_ref().filter(|trail| trail.sent_at().is_none()) {
+            trail.sent();
+        }
+        self.deadline()
+    }
+
+    /// Calls one of the servers.
+    fn attempt(&self, peer: Peer, deadline: Instant) -> Result<Pending<'e>, CallError> {
+        let left = deadline - self.now();
+        let call = self.connection.endpoint().call(peer, self.service, self.payload).within(left);
+        let Some(trail) = &self.trail else { return call.start() };
+        trail.begun();
+        let pending = call.start()?;
+        trail.traced(pending.traced());
+        Ok(pending)
+    }
+
+    fn ended<T>(&self, outcome: T) -> T {
+        if let Some(trail) = &self.trail {
+            trail.ended();
+        }
+        outcome
     }
 
     fn now(&self) -> Instant {

@@ -43,22 +43,19 @@ pub(crate) enum Followed {
     Nothing,
     /// A call of an endpoint.
     Call(TracedOperation),
-    /// A request whose handler runs in the poll, or answers later.
-    Request(TracedOperation),
-    /// A request that waits for a thread, which begins the span.
-    Taken(TracedOperation),
+    /// A request; when its handler began, if it waited for that in a queue.
+    Request { request: TracedOperation, taken: Option<Instant> },
     /// A call of a client, which begins the span when it is sent.
     Client(Arc<Trail>),
 }
 
 impl Followed {
-    /// The stages of a span that began and ended then.
-    fn stages(&self, begin: Instant, end: Instant) -> Vec<Stage> {
+    /// The stages of a span that ended then.
+    fn stages(&self, end: Instant) -> Vec<Stage> {
         match self {
             Self::Nothing => Vec::new(),
             Self::Call(call) => call.stages_of_call(end),
-            Self::Request(request) => request.stages_of_request(None, end),
-            Self::Taken(request) => request.stages_of_request(Some(begin), end),
+            Self::Request { request, taken } => request.stages_of_request(*taken, end),
             Self::Client(trail) => trail.stages(end),
         }
     }
@@ -105,6 +102,14 @@ impl BegunSpan {
         }
     }
 
+    /// The handler of a request begins now, after the request waited for it in a queue since the poll that
+    /// gave it to [`Reply::in_span`](crate::Reply::in_span).
+    pub fn taken(&mut self) {
+        if let Some(Recorded { followed: Followed::Request { taken, .. }, .. }) = &mut self.recorded {
+            *taken = Some(Clock::new().now());
+        }
+    }
+
     /// It has ended, well or with a failure.
     pub fn end(mut self, failure: Option<&str>) {
         self.finish(failure);
@@ -123,7 +128,7 @@ impl BegunSpan {
         if !recording.wants(kind, &name, nanos) {
             return;
         }
-        let mut stages = followed.stages(begin, end);
+        let mut stages = followed.stages(end);
         stages.truncate(STAGES_MAX);
         // Its first stage may have begun before the handler, and with it the span.
         let begin = stages.iter().map(|stage| stage.begin).min().map_or(begin, |first| first.min(begin));

@@ -42,6 +42,8 @@ static RECORDER: RwLock<Option<Arc<Recording>>> = RwLock::new(None);
 /// What spans are given to when they end.
 #[derive(Debug)]
 pub(super) struct Recording {
+    /// Whose it is: in a forked child nothing writes what it keeps.
+    process: u32,
     window: Mutex<Window>,
     is_over: Condvar,
 }
@@ -57,10 +59,15 @@ pub(super) fn recording() -> Option<Arc<Recording>> {
     if !IS_RECORDED.load(Ordering::Relaxed) {
         return None;
     }
-    RECORDER.read().unwrap_or_else(PoisonError::into_inner).clone()
+    let recording = RECORDER.read().unwrap_or_else(PoisonError::into_inner).clone();
+    recording.filter(|recording| recording.is_here())
 }
 
 impl Recording {
+    fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
     fn window(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,7 +109,7 @@ pub enum RecorderError {
 }
 
 /// Keeps the slowest spans of this process and writes them at the end of each window, until it is dropped;
-/// then it writes those of the last one.
+/// then it writes those of the last one. A forked child does not record: it may have a recorder of its own.
 #[derive(Debug)]
 pub struct SpanRecorder {
     recording: Arc<Recording>,
@@ -122,9 +129,10 @@ impl SpanRecorder {
         mut to: impl Write + Send + 'static,
     ) -> Result<Self, RecorderError> {
         let window = Mutex::new(Window { slowest: Slowest::new(keep.slowest), is_over: false });
-        let recording = Arc::new(Recording { window, is_over: Condvar::new() });
+        let process = std::process::id();
+        let recording = Arc::new(Recording { process, window, is_over: Condvar::new() });
         let mut recorder = RECORDER.write().unwrap_or_else(PoisonError::into_inner);
-        if recorder.is_some() {
+        if recorder.as_ref().is_some_and(|recorder| recorder.is_here()) {
             return Err(RecorderError::Already);
         }
         let of_writer = Arc::clone(&recording);
@@ -144,6 +152,10 @@ impl SpanRecorder {
 
 impl Drop for SpanRecorder {
     fn drop(&mut self) {
+        if !self.recording.is_here() {
+            // A forked child has neither the thread nor its number.
+            return self.writer.take().map_or((), core::mem::forget);
+        }
         IS_RECORDED.store(false, Ordering::Relaxed);
         *RECORDER.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.recording.window().is_over = true;

@@ -25,6 +25,8 @@ from ._native import (
     Peer,
     Principal,
     Request,
+    SpanRecorder,
+    TraceContext,
     __version__,
 )
 from .aio import AsyncConnection, AsyncEndpoint
@@ -119,6 +121,7 @@ __all__ = [
     "SettingsError",
     "SlotTable",
     "Slots",
+    "SpanRecorder",
     "Store",
     "StoreError",
     "StoreFullError",
@@ -126,6 +129,7 @@ __all__ = [
     "TimedOutError",
     "TooLongError",
     "TooManyError",
+    "TraceContext",
     "TruncatedError",
     "UnknownServiceError",
     "UnknownTableError",

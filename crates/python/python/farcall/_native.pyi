@@ -2,6 +2,7 @@
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, Protocol, Self, TypeAlias, final, overload
 
 from typing_extensions import Buffer as _Buffer
@@ -102,6 +103,10 @@ class Request:
     def service(self) -> int: ...
     @property
     def payload(self) -> Payload: ...
+    @property
+    def trace(self) -> TraceContext | None:
+        """The context in whose scope the handler of a traced service runs."""
+    def _taken(self) -> None: ...
     def defer(self) -> Deferred:
         """Postpones the answer: the handler returns, and whoever has the object that is returned answers, from
         any thread."""
@@ -159,9 +164,14 @@ class Endpoint:
         """The transport that the session to a peer takes; None when there is none yet."""
     def principal(self, peer: Peer) -> str:
         """Who the peer of a session is as far as its transport proves it, in the words of a policy: ``uid 1000``."""
-    def call(self, peer: Peer, service: int, data: Buffer, timeout: float | None = None) -> Payload:
+    def call(
+        self, peer: Peer, service: int, data: Buffer, timeout: float | None = None, traced: str | None = None
+    ) -> Payload:
         """Calls a service and waits for the answer, at most ``timeout`` seconds, or as long as
-        ``endpoint.call_timeout`` says."""
+        ``endpoint.call_timeout`` says. One that is traced, under the name of its span, hands the context of its
+        scope on: see ``farcall.tracing``."""
+    def trace(self, on: bool = True) -> None:
+        """From now on the endpoint traces what it does, or no more: spans have their stages then."""
     def send(self, peer: Peer, tag: int, data: Buffer, timeout: float | None = None) -> None:
         """Sends a tagged message and waits until it has left. In a handler it does not wait."""
     def receive(
@@ -190,9 +200,17 @@ class Endpoint:
     def fileno(self) -> int: ...
     def _group(self, number: int, ranks: list[int] | None = None) -> Group: ...
     def _store(self, ranks: list[int]) -> Store: ...
-    def _serve(self, service: int, handler: Callable[[Request], object] | None) -> None: ...
+    def _serve(
+        self, service: int, handler: Callable[[Request], object] | None, traced: str | None = None
+    ) -> None: ...
     def _post_call(
-        self, future: Future[Any], peer: Peer, service: int, data: Buffer, timeout: float | None
+        self,
+        future: Future[Any],
+        peer: Peer,
+        service: int,
+        data: Buffer,
+        timeout: float | None,
+        traced: str | None = None,
     ) -> int: ...
     def _post_send(
         self, future: Future[Any], peer: Peer, tag: int, data: Buffer, timeout: float | None
@@ -221,13 +239,49 @@ class Connection:
     """A name, and the servers that listen under it, which come and go."""
 
     def call(
-        self, service: int, data: Buffer, timeout: float | None = None, _future: Future[Any] | None = None
+        self,
+        service: int,
+        data: Buffer,
+        timeout: float | None = None,
+        traced: str | None = None,
+        _future: Future[Any] | None = None,
     ) -> Payload:
         """Calls a service of one of the servers; another one gets the call if it certainly did not run."""
     def peer(self, timeout: float = 5.0) -> Peer:
         """One of the servers, for calls and messages that must go to the same."""
     def servers(self) -> int:
         """How many servers are known and can be reached."""
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *args: object) -> None: ...
+
+@final
+class TraceContext:
+    """Where in which trace a call is made: what a caller hands on so that its server's spans join its own. Can be
+    compared and hashed."""
+
+    @staticmethod
+    def root() -> TraceContext:
+        """The beginning of a new trace."""
+    @staticmethod
+    def of_headers(traceparent: str, tracestate: str | None = None) -> TraceContext | None:
+        """The context that the headers of a caller say. None of a malformed one, which is counted; a malformed state
+        is dropped alone."""
+    @property
+    def traceparent(self) -> str:
+        """The header of that name."""
+    @property
+    def tracestate(self) -> str | None:
+        """The header of that name, if there is one."""
+    def __hash__(self) -> int: ...
+
+@final
+class SpanRecorder:
+    """Keeps the slowest spans of this process, as many of each name, end and window, and appends them to a file at
+    the end of each window of seconds, as lines of OTLP/JSON. `close` writes those of the last. A process has one;
+    a forked child does not record, and may have its own."""
+
+    def __new__(cls, path: str | PathLike[str], name: str, slowest: int = 10, window: float = 10.0) -> Self: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *args: object) -> None: ...

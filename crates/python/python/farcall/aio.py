@@ -18,6 +18,7 @@ from .endpoint import assignments
 from .errors import ClosedError, NoServerError, NotConnectedError, refusal_of
 from .groups import AsyncGroup
 from .tables import AsyncStore
+from .tracing import in_scope_later
 
 if TYPE_CHECKING:
     from ._native import Buffer, Listener, Loan, Message, Payload, Peer, Request
@@ -65,10 +66,13 @@ class AsyncEndpoint:
         self._loop.add_reader(self._descriptor, self._wake)
         self._schedule()
 
-    async def call(self, peer: Peer, service: int, data: Buffer, timeout: float | None = None) -> Payload:
-        """Calls a service and waits for the answer; a call that is awaited no more is cancelled."""
+    async def call(
+        self, peer: Peer, service: int, data: Buffer, timeout: float | None = None, traced: str | None = None
+    ) -> Payload:
+        """Calls a service and waits for the answer; a call that is awaited no more is cancelled. One that is
+        traced, under the name of its span, hands the context of its scope on: see :mod:`farcall.tracing`."""
         future = self._loop.create_future()
-        operation = self._native._post_call(future, peer, service, data, timeout)
+        operation = self._native._post_call(future, peer, service, data, timeout, traced)
         if not self._is_scheduled:
             self._schedule()
         try:
@@ -102,15 +106,20 @@ class AsyncEndpoint:
             self._cancel(operation)
             raise
 
-    def serve(self, service: int) -> Callable[[AsyncHandler], AsyncHandler]:
-        """Registers a handler, a function or a coroutine function, for a service; as a decorator."""
+    def serve(self, service: int, traced: str | None = None) -> Callable[[AsyncHandler], AsyncHandler]:
+        """Registers a handler, a function or a coroutine function, for a service; as a decorator. One that is
+        traced, under the name of its spans, takes calls that are, too: see :mod:`farcall.tracing`."""
 
         def register(handler: AsyncHandler) -> AsyncHandler:
-            self._handlers[service] = handler
-            self._native._serve(service, None)
+            self._handlers[service] = handler if traced is None else in_scope_later(handler)
+            self._native._serve(service, None, traced)
             return handler
 
         return register
+
+    def trace(self, on: bool = True) -> None:
+        """From now on the endpoint traces what it does, or no more: spans have their stages then."""
+        self._native.trace(on)
 
     async def peer(self, rank: int, timeout: float = 5.0) -> Peer:
         """Endpoint 0 of the process of that rank, over the same transport; waits until it is published."""
@@ -261,10 +270,12 @@ class AsyncConnection:
     def __init__(self, native: _native.Connection, endpoint: AsyncEndpoint) -> None:
         self._native, self._endpoint = native, endpoint
 
-    async def call(self, service: int, data: Buffer, timeout: float | None = None) -> Payload:
+    async def call(
+        self, service: int, data: Buffer, timeout: float | None = None, traced: str | None = None
+    ) -> Payload:
         """Calls a service of one of the servers; another one gets the call if it certainly did not run."""
         begin = self._native.call
-        answer = await self._endpoint.outcome(lambda future: begin(service, data, timeout, future))
+        answer = await self._endpoint.outcome(lambda future: begin(service, data, timeout, traced, future))
         return cast("Payload", answer)
 
     async def peer(self, timeout: float = 5.0) -> Peer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from . import _native
 from .tables import Store
+from .tracing import in_scope
 
 if TYPE_CHECKING:
     from ._native import Buffer, Deferred, Group, Request
@@ -60,13 +61,15 @@ class Endpoint(_native.Endpoint):
     ) -> Self:
         return super().__new__(cls, node, transport, assignments(settings))
 
-    def serve(self, service: int) -> Callable[[Handler], Handler]:
+    def serve(self, service: int, traced: str | None = None) -> Callable[[Handler], Handler]:
         """Registers a handler for a service, 0 to 65534, as a decorator. It gets each request, and what it
         returns is the answer; :class:`farcall.Refuse` refuses, other exceptions reach the caller as
-        :class:`farcall.HandlerError`. A handler must not wait: :meth:`Request.defer` postpones the answer."""
+        :class:`farcall.HandlerError`. A handler must not wait: :meth:`Request.defer` postpones the answer.
+        One that is traced, under the name of its spans, takes calls that are, too: see
+        :mod:`farcall.tracing`."""
 
         def register(handler: Handler) -> Handler:
-            self._serve(service, handler)
+            self._serve(service, handler if traced is None else in_scope(handler), traced)
             return handler
 
         return register
