@@ -32,8 +32,8 @@ const PLAIN: Service = Service(21);
 const KEEP: Keep = Keep { slowest: 100, window: Duration::from_secs(3600) };
 
 /// A server whose threads serve `Orders` and whose poll serves `PLAIN`, both traced.
-fn pair() -> Pair {
-    Pair::new(TransportKind::RING_SHM, settings(&["endpoint.idle=block"]), |server| {
+fn pair(kind: TransportKind) -> Pair {
+    Pair::new(kind, settings(&["endpoint.idle=block"]), |server| {
         server.tracer().switch(true);
         server.serve_typed_blocking::<Orders>(2, Ok).expect("threads");
         server.serve(PLAIN, |request, reply| {
@@ -51,8 +51,8 @@ fn pair() -> Pair {
 }
 
 /// A client of the server, whose endpoint traces or does not.
-fn client(node: &Node, traces: bool) -> (Client, Peer) {
-    let endpoint = node.endpoint_with(TransportKind::RING_SHM, &settings(&["endpoint.idle=block"]));
+fn client(node: &Node, kind: TransportKind, traces: bool) -> (Client, Peer) {
+    let endpoint = node.endpoint_with(kind, &settings(&["endpoint.idle=block"]));
     let endpoint = endpoint.expect("an endpoint");
     endpoint.tracer().switch(traces);
     let server = endpoint.peer(0).expect("it is known");
@@ -72,12 +72,17 @@ fn of_kind(spans: &[Span], kind: i32) -> Vec<&Span> {
 #[test]
 fn a_typed_call_of_a_client_has_the_time_in_queues_and_that_of_its_endpoint() {
     let _alone = alone();
-    for (traces, expected) in
-        [(true, &["queue", "submit", "away", "complete", "wake"][..]), (false, &["queue", "call", "wake"])]
-    {
-        let pair = pair();
+    let of_client: [&[&str]; 2] =
+        [&["queue", "call", "wake"], &["queue", "submit", "away", "complete", "wake"]];
+    for (kind, traces) in [
+        (TransportKind::RING_SHM, false),
+        (TransportKind::RING_SHM, true),
+        (TransportKind::BASIC_UDP, true),
+        (TransportKind::TCP, true),
+    ] {
+        let pair = pair(kind);
         let (recorder, written) = record();
-        let (client, server) = client(&pair.node, traces);
+        let (client, server) = client(&pair.node, kind, traces);
         for _ in 0..5 {
             let call = client.call_typed::<Orders>(server, &7).expect("an encoding");
             assert_eq!(call.within(LONG).wait(), Ok(7));
@@ -89,10 +94,11 @@ fn a_typed_call_of_a_client_has_the_time_in_queues_and_that_of_its_endpoint() {
         let (clients, servers) = (of_kind(&spans, 3), of_kind(&spans, 2));
         assert_eq!((clients.len(), servers.len()), (5, 5));
         for client in clients {
-            assert_eq!(stages_of(client, &spans), expected);
+            assert_eq!(stages_of(client, &spans), of_client[usize::from(traces)], "{kind}");
         }
         for server in servers {
-            assert_eq!(stages_of(server, &spans), ["gather", "dispatch", "queue", "handler"]);
+            let of_server = ["gather", "dispatch", "queue", "handler"];
+            assert_eq!(stages_of(server, &spans), of_server, "{kind}");
         }
     }
 }
@@ -100,9 +106,9 @@ fn a_typed_call_of_a_client_has_the_time_in_queues_and_that_of_its_endpoint() {
 #[test]
 fn plain_calls_have_spans_that_the_program_begins_and_ends() {
     let _alone = alone();
-    let pair = pair();
+    let pair = pair(TransportKind::RING_SHM);
     let (recorder, written) = record();
-    let (client, server) = client(&pair.node, true);
+    let (client, server) = client(&pair.node, TransportKind::RING_SHM, true);
     let call = |order: &[u8]| {
         let mut span = begin_call("plain", PLAIN);
         let mut request = Vec::new();
@@ -142,7 +148,7 @@ fn plain_calls_have_spans_that_the_program_begins_and_ends() {
 #[test]
 fn a_span_begins_when_its_call_is_sent_and_one_that_is_not_sent_is_none() {
     let _alone = alone();
-    let pair = pair();
+    let pair = pair(TransportKind::RING_SHM);
     let (recorder, written) = record();
     // Nobody turns the port: what is sent stays in the queue.
     let (client, port) = Client::over(&pair.client, CLIENT_CALLS_MAX);
