@@ -10,6 +10,7 @@ mod formula;
 mod link;
 mod little;
 mod parts;
+mod peaks;
 mod quantiles;
 mod rates;
 mod ratio;
@@ -28,6 +29,7 @@ pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
     let kept = |assumption: Assumption| !document.struck.contains(&assumption);
     let mut findings = quantiles::check(table);
     findings.extend(cells::check(table));
+    findings.extend(peaks::check(table));
     findings.extend(tails::check(table, &document.timers_nanos));
     findings.extend(formula::infer(table));
     findings.extend(units::infer(table));

@@ -16,12 +16,17 @@ pub fn read(text: &str) -> Option<Imported> {
             let mut row = Row::at(index + 1);
             row.set("test", test.as_deref());
             for (heading, cell) in headings.iter().zip(&cells) {
-                row.set(heading, Some(cell));
+                row.set(heading, Some(cell.as_str()).filter(|cell| !is_no_peak(heading, cell)));
             }
             rows.push(row);
         }
     }
     (!headings.is_empty()).then(|| table(rows, &[]))
+}
+
+/// A peak of nothing is one that was not measured, as in runs of a time (`-D`).
+fn is_no_peak(heading: &str, cell: &str) -> bool {
+    heading.contains("peak") && cell.parse() == Ok(0.0)
 }
 
 /// Headings have spaces in them and end with their unit in brackets, or begin with `#`.
@@ -58,6 +63,8 @@ mod tests {
             ["RDMA_Write BW Test", "65536", "5000", "2759.53", "2759.41", "0.044151"]
         );
         assert_eq!(table.rows[0].0, 5);
+        let table = read(&text.replace("2759.53", "0.00")).expect("perftest").expect("few cells");
+        assert!(table.rows[0].1.iter().all(|cell| cell != "0.00"), "{table:?}");
     }
 
     #[test]
