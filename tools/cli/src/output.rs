@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use farcall::parameters::Sources;
 use farcall_base::printable_lines;
 use farcall_lab::explain::recorded::{Run, RunFolder};
 use farcall_lab::record::{Record, RecordWriter};
@@ -50,7 +51,8 @@ impl Report {
         Ok(Self { records: out.map(RecordWriter::new), folder: None, tables })
     }
 
-    /// Keeps the run in a folder, if one is asked for. `parameters` are the assignments as they take effect.
+    /// Keeps the run in a folder, if one is asked for. `parameters` are the assignments of the command as they
+    /// take effect, after those of the environment.
     pub fn keep(
         mut self,
         recording: &Recording,
@@ -58,8 +60,11 @@ impl Report {
         parameters: &[String],
     ) -> Result<Self, Failure> {
         if let Some(path) = &recording.record {
+            let inherited = Sources::of_process(Vec::new()).and_then(|sources| sources.inherited());
+            let inherited = inherited.map_err(|error| Failure::Usage(error.to_string()))?;
             let of_fabric = tuning.settings.iter().filter(|text| text.starts_with(FABRIC)).cloned();
-            let parameters = parameters.iter().cloned().chain(of_fabric).collect();
+            let parameters =
+                inherited.into_iter().chain(parameters.iter().cloned()).chain(of_fabric).collect();
             let arguments = std::env::args().skip(1).collect();
             let run = Run::begin(arguments, tuning.seed, parameters);
             self.folder = Some(RunFolder::create(path, run).map_err(Failure::run)?);

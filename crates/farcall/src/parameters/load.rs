@@ -40,6 +40,59 @@ impl Sources {
         let assignments = assignments.into_iter().collect();
         Ok(Self { file, environment: std::env::vars_os().collect(), assignments })
     }
+
+    /// What the file and the environment set, as assignments in the order in which they take effect.
+    pub fn inherited(&self) -> Result<Vec<String>, SettingsError> {
+        let mut assignments = Vec::new();
+        if let Some((path, content)) = &self.file {
+            assignments = of_file(path, content)?;
+        }
+        for (variable, text) in &self.environment {
+            let variable = variable.to_string_lossy();
+            if let (Variable::Parameter(parameter), Some(text)) = (Variable::named(&variable), text.to_str())
+            {
+                assignments.push((parameter.name.to_owned(), text.to_owned()));
+            }
+        }
+        Ok(assignments.into_iter().map(|(name, text)| format!("{name}={text}")).collect())
+    }
+}
+
+/// The names in a configuration file, each with its text.
+fn of_file(path: &Path, content: &str) -> Result<Vec<(String, String)>, SettingsError> {
+    let malformed = |error: toml::de::Error| SettingsError::FileMalformed {
+        path: path.to_owned(),
+        reason: error.to_string().trim_end().to_owned(),
+    };
+    let mut named = Vec::new();
+    of_table(path, "", &content.parse().map_err(malformed)?, &mut named)?;
+    Ok(named)
+}
+
+fn of_table(
+    path: &Path,
+    prefix: &str,
+    table: &Table,
+    named: &mut Vec<(String, String)>,
+) -> Result<(), SettingsError> {
+    for (key, value) in table {
+        let name = format!("{prefix}{key}");
+        let text = match value {
+            TomlValue::Table(inner) => {
+                of_table(path, &format!("{name}."), inner, named)?;
+                continue;
+            }
+            TomlValue::String(text) => text.clone(),
+            TomlValue::Integer(number) => number.to_string(),
+            TomlValue::Boolean(yes) => yes.to_string(),
+            other => {
+                let found = other.type_str();
+                return Err(SettingsError::FileValue { path: path.to_owned(), name, found });
+            }
+        };
+        named.push((name, text));
+    }
+    Ok(())
 }
 
 /// The variables of this process's environment that begin as farcall's do and are nobody's. They have no
@@ -96,7 +149,9 @@ impl Settings {
     pub fn from_sources(sources: &Sources) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         if let Some((path, content)) = &sources.file {
-            settings.apply_file(path, content)?;
+            for (name, text) in of_file(path, content)? {
+                settings.set_from(Origin::File(path.clone()), &name, &text)?;
+            }
         }
         for (variable, text) in &sources.environment {
             settings.apply_variable(variable, text)?;
@@ -117,36 +172,6 @@ impl Settings {
     /// Every parameter with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, super::Value)> + '_ {
         PARAMETERS.iter().map(|parameter| (parameter, parameter.value(self)))
-    }
-
-    fn apply_file(&mut self, path: &Path, content: &str) -> Result<(), SettingsError> {
-        let malformed = |error: toml::de::Error| SettingsError::FileMalformed {
-            path: path.to_owned(),
-            reason: error.to_string().trim_end().to_owned(),
-        };
-        let table: Table = content.parse().map_err(malformed)?;
-        self.apply_table(path, "", &table)
-    }
-
-    fn apply_table(&mut self, path: &Path, prefix: &str, table: &Table) -> Result<(), SettingsError> {
-        for (key, value) in table {
-            let name = format!("{prefix}{key}");
-            let text = match value {
-                TomlValue::Table(inner) => {
-                    self.apply_table(path, &format!("{name}."), inner)?;
-                    continue;
-                }
-                TomlValue::String(text) => text.clone(),
-                TomlValue::Integer(number) => number.to_string(),
-                TomlValue::Boolean(yes) => yes.to_string(),
-                other => {
-                    let found = other.type_str();
-                    return Err(SettingsError::FileValue { path: path.to_owned(), name, found });
-                }
-            };
-            self.set_from(Origin::File(path.to_owned()), &name, &text)?;
-        }
-        Ok(())
     }
 
     fn apply_variable(&mut self, variable: &OsString, text: &OsString) -> Result<(), SettingsError> {

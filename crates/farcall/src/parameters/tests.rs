@@ -43,6 +43,19 @@ fn the_defaults_are_the_declared_ones() {
 }
 
 #[test]
+fn what_a_process_inherits_makes_the_same_settings_as_assignments() {
+    let file = "[ring]\nring_bytes = \"8K\"\nbatch_bytes = 100\n";
+    let environment = [("FARCALL_RING_BATCH_BYTES", "200"), ("FARCALL_RANK", "1"), ("PATH", "/bin")];
+    let of_process = sources(Some(file), &environment, &[]);
+    let mut inherited = of_process.inherited().expect("all are valid");
+    inherited[..2].sort_unstable();
+    assert_eq!(inherited, ["ring.batch_bytes=100", "ring.ring_bytes=8K", "ring.batch_bytes=200"]);
+    let assigned = Sources { assignments: inherited, ..Sources::default() };
+    let settings = |sources| Settings::from_sources(sources).expect("all are valid");
+    assert_eq!(settings(&assigned), settings(&of_process));
+}
+
+#[test]
 fn later_sources_overrule_earlier_ones() {
     let file = "[ring]\nring_bytes = \"8K\"\nbatch_bytes = 100\ncalls_max = 7\n";
     let environment =

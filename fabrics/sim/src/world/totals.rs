@@ -37,6 +37,8 @@ pub struct Totals {
     pub reordered: u64,
     /// Packets that a fault delayed.
     pub delayed: u64,
+    /// How long faults have held packets up, all together.
+    pub held_up: Picos,
     /// Packets whose bits a fault flipped.
     pub corrupted: u64,
     /// Packets that a fault cut short.

@@ -193,6 +193,8 @@ impl Span<'_> {
             ("uplink", port(|ledger| &ledger.uplinks)),
         ];
         all.extend(self.delays(profile));
+        let held = self.share(self.after.totals.held_up, self.before.totals.held_up);
+        all.push(("held_up", Use { there: held, working: held, ..Use::default() }));
         all
     }
 

@@ -1,16 +1,20 @@
 //! Running a command of this program again, with something changed, and reading what it recorded.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use farcall_lab::explain::recorded::RecordedRun;
+use farcall::parameters::{CONFIG_VARIABLE, PARAMETERS, Parameter};
+use farcall_lab::explain::recorded::{RecordedRun, Run};
+use farcall_lab::files::ScratchFolder;
 
 use crate::failure::Failure;
 
-/// The words of a command line.
+/// The words of a command line, and what its parameters were before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words(Vec<String>);
+pub struct Words {
+    words: Vec<String>,
+    /// The assignments that a run was recorded with; `None` takes those of this process.
+    parameters: Option<Vec<String>>,
+}
 
 /// Options that have another name.
 const ALIASES: [(&str, &str); 1] = [("--in-flight", "--concurrent-ops")];
@@ -21,10 +25,17 @@ const DROPPED: [&str; 3] = ["--record", "--json", "--seed"];
 impl Words {
     /// Those of a run, without where it was recorded and how it was shown.
     pub fn of<T: AsRef<str>>(words: &[T]) -> Self {
-        let mut all = Self(words.iter().map(|word| word.as_ref().to_owned()).collect());
+        let words = words.iter().map(|word| word.as_ref().to_owned()).collect();
+        let mut all = Self { words, parameters: None };
         DROPPED.iter().for_each(|option| all.remove(option));
-        all.0.retain(|word| !word.starts_with("--trace=") && word != "--quiet");
+        all.words.retain(|word| !word.starts_with("--trace=") && word != "--quiet");
         all
+    }
+
+    /// Those of a recorded run, to be run with the parameters that it had, whatever those of this process
+    /// are.
+    pub fn of_run(run: &Run) -> Self {
+        Self { parameters: Some(run.parameters.clone()), ..Self::of(&run.arguments) }
     }
 
     /// Gives an option a value, in the place of one that is there; `--set` may be there several times.
@@ -34,60 +45,53 @@ impl Words {
             let aliases = ALIASES.iter().filter(|(name, _)| *name == option);
             aliases.for_each(|(_, alias)| self.remove(alias));
         }
-        self.0.extend([option.to_owned(), value.to_owned()]);
+        self.words.extend([option.to_owned(), value.to_owned()]);
     }
 
-    fn remove(&mut self, option: &str) {
+    /// Takes an option away, with its value.
+    pub fn remove(&mut self, option: &str) {
         let with_value = format!("{option}=");
-        self.0.retain(|word| !word.starts_with(&with_value));
-        while let Some(place) = self.0.iter().position(|word| word == option) {
-            let is_valued = self.0.get(place + 1).is_some_and(|next| !next.starts_with("--"));
-            self.0.drain(place..place + 1 + usize::from(is_valued));
+        self.words.retain(|word| !word.starts_with(&with_value));
+        while let Some(place) = self.words.iter().position(|word| word == option) {
+            let is_valued = self.words.get(place + 1).is_some_and(|next| !next.starts_with("--"));
+            self.words.drain(place..place + 1 + usize::from(is_valued));
         }
     }
 
     /// Runs the command in a process of its own and reads its record.
     pub fn run(&self, seed: u64) -> Result<RecordedRun, Failure> {
-        let folder = Folder::new();
+        let scratch = ScratchFolder::new().map_err(Failure::run)?;
+        let folder = scratch.file("run");
         let program = std::env::current_exe().map_err(Failure::run)?;
-        let output = Command::new(program)
-            .args(&self.0)
-            .args(["--quiet", "--seed", &seed.to_string(), "--record"])
-            .arg(&folder.0)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Failure::run)?;
+        let mut command = Command::new(program);
+        command.args(&self.words).args(["--quiet", "--seed", &seed.to_string(), "--record"]).arg(&folder);
+        if let Some(assignments) = &self.parameters {
+            with_parameters(&mut command, assignments);
+        }
+        let output = command.stdin(Stdio::null()).output().map_err(Failure::run)?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.lines().last().unwrap_or("it ended without a word");
             return Err(Failure::Run(format!("`farcall {self}` failed: {last}")));
         }
-        RecordedRun::read(&folder.0).map_err(Failure::run)
+        RecordedRun::read(&folder).map_err(Failure::run)
     }
 }
 
 impl std::fmt::Display for Words {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.join(" "))
+        f.write_str(&self.words.join(" "))
     }
 }
 
-/// A folder for a record, gone with its owner.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static FOLDERS: AtomicU64 = AtomicU64::new(0);
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("farcall-explain-{}-{number}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What remains is a few files in the folder for temporary ones.
-        let _ = std::fs::remove_dir_all(&self.0);
+/// Gives a command these parameters and none of this process. Those of its command line come after them.
+fn with_parameters(command: &mut Command, assignments: &[String]) {
+    command.env_remove(CONFIG_VARIABLE);
+    PARAMETERS.iter().map(Parameter::environment).for_each(|variable| _ = command.env_remove(variable));
+    for (name, value) in assignments.iter().filter_map(|assignment| assignment.split_once('=')) {
+        if let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.name == name.trim()) {
+            command.env(parameter.environment(), value);
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Evidence {
     pub counters: BTreeMap<String, f64>,
     /// What the resources had to do.
     pub uses: Uses,
+    /// What went wrong by a schedule, as it was written.
+    pub schedule: Option<Value>,
     /// Parameters of the run that were set, by name.
     pub parameters: BTreeMap<String, String>,
 }
@@ -75,6 +77,7 @@ impl Evidence {
             ),
             counters: counters(more),
             uses,
+            schedule: more.get("schedule").filter(|schedule| !schedule.is_null()).cloned(),
             parameters: run.run.parameters.iter().filter_map(|text| assignment(text.as_str())).collect(),
         })
     }

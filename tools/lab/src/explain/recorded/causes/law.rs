@@ -5,7 +5,7 @@
 //! rest times as fast without it (Little's law, by which the numbers of packets there are those shares).
 //! What is won without a cause is the lesser of both. (Denning and Buzen, 1978.)
 
-use farcall::parameters::Settings;
+use farcall::parameters::{Settings, Sources};
 
 use super::evidence::Evidence;
 use super::table::{REFUSED_MIN, RULES, Reads, Rule, Side};
@@ -37,6 +37,8 @@ pub struct Taken {
     busy: Vec<(&'static str, f64)>,
     /// How many times the rate without all of it, where the laws of closed systems do not say it.
     known: Option<f64>,
+    /// It is a wait, by chance this often, or by no chance where that is zero.
+    wait: Option<f64>,
     /// The figure that it is read from, in words.
     pub figure: String,
 }
@@ -146,6 +148,22 @@ impl<'a> Law<'a> {
         faster.min(ceiling).max(1.0)
     }
 
+    /// How many times the rate without that part of it at the very most. Behind a wait others wait, and what
+    /// it held up comes at once: what is not in work anywhere may be due to it, too. What is by chance is
+    /// another time more by twice the root of how often it was.
+    pub fn most(&self, taken: &Taken, part: f64) -> f64 {
+        let gain = self.gain(taken, part);
+        let Some(often) = taken.wait else { return gain };
+        let chance = if often > 0.0 { 2.0 / often.sqrt() } else { 0.0 };
+        if self.evidence.in_flight.is_none() {
+            return gain * (1.0 + chance);
+        }
+        let own = taken.alone.unwrap_or(0.0) * part;
+        let rest = (self.alone - own).max(1.0 / GAIN_MAX);
+        let ceiling = 1.0 / self.most_busy().max(1.0 / GAIN_MAX);
+        (1.0 / rest).min(ceiling).max(gain) * (1.0 + chance)
+    }
+
     /// How many times the rate with more in flight and nothing else changed, at most.
     pub fn ceiling(&self) -> f64 {
         self.gain(&Taken { share: 1.0, ..Taken::default() }, 1.0)
@@ -161,6 +179,16 @@ impl<'a> Law<'a> {
             .map(|(name, busy)| format!("{} {:.0} %", named(name), busy * 100.0))
             .collect();
         words.join(", ")
+    }
+
+    fn most_busy(&self) -> f64 {
+        self.stations.iter().map(|(_, busy)| *busy).fold(0.0, f64::max)
+    }
+
+    /// From which share on a resource is what the others wait for. Where what is in flight is not kept up, all
+    /// rest between operations, and the busiest of all is.
+    fn full_from(&self) -> f64 {
+        if self.evidence.in_flight.is_some() { FULL_FROM } else { FULL_FROM * self.most_busy() }
     }
 
     fn share(&self, there: f64) -> f64 {
@@ -188,7 +216,7 @@ impl<'a> Law<'a> {
         let mut busy: Vec<_> = busy.collect();
         busy.dedup();
         let working = uses.iter().map(|(_, on)| on.working).sum();
-        Some(Taken { share, alone: Some(self.share(working)), busy, figure, known: None })
+        Some(Taken { share, alone: Some(self.share(working)), busy, figure, ..Taken::default() })
     }
 
     fn work(&self, kinds: &'static [&'static str]) -> Option<Taken> {
@@ -210,6 +238,7 @@ impl<'a> Law<'a> {
             alone: Some(self.share(alone(&uses.servers) + alone(&uses.clients))),
             busy: vec![("servers", servers), ("clients", clients)],
             known: None,
+            wait: None,
             figure: format!(
                 "it takes {:.0} % of the time of {}, whose processor works {:.0} %",
                 most * 100.0,
@@ -230,7 +259,7 @@ impl<'a> Law<'a> {
         let waits = self.evidence.counted("silences");
         (lost > 0.0 && waits > 0.0).then(|| Taken {
             share: self.silent * lost / all,
-            alone: None,
+            wait: Some(lost),
             figure: format!(
                 "{lost:.0} packets were lost, and {waits:.0} messages waited {:.0} us each until they were asked for",
                 self.evidence.counted("silence_time") / waits / 1e3
@@ -261,15 +290,14 @@ impl<'a> Law<'a> {
         (often >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
             // While the send queue is full nothing else can hold them back.
             share: self.unplaced * (1.0 - uses.send_queue_full.min(1.0)),
-            alone: None,
             busy,
-            known: None,
             figure: format!(
                 "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
                 counters.join("`, `"),
                 self.evidence.operations,
                 self.unplaced * 100.0
             ),
+            ..Taken::default()
         })
     }
 
@@ -291,7 +319,7 @@ impl<'a> Law<'a> {
         let uses = &self.evidence.uses;
         let share = if side == Side::Servers { uses.servers.stood } else { uses.clients.stood };
         let figure = format!("it stood still {:.0} % of the time", share * 100.0);
-        (share > 0.0).then(|| Taken { share, figure, ..Taken::default() })
+        (share > 0.0).then(|| Taken { share, figure, wait: Some(0.0), ..Taken::default() })
     }
 
     /// What a host has more to do than the others: without that it would be as they are.
@@ -302,7 +330,7 @@ impl<'a> Law<'a> {
             Side::Clients => ("clients", &uses.clients, self.evidence.hosts.1),
         };
         let others = (hosts.working - hosts.busy).max(0.0) / (number - 1.0).max(1.0);
-        let is_uneven = number > 1.0 && hosts.busy >= FULL_FROM && others <= hosts.busy * UNEVEN_MAX;
+        let is_uneven = number > 1.0 && hosts.busy >= self.full_from() && others <= hosts.busy * UNEVEN_MAX;
         let figure = format!(
             "number {} works {:.0} % of the time, the {:.0} others {:.0} % on average",
             hosts.at,
@@ -320,13 +348,17 @@ impl<'a> Law<'a> {
     }
 
     fn held_up(&self) -> Option<Taken> {
-        let share = (self.share(held(self.evidence)) + self.behind).min(1.0);
-        let delayed = self.evidence.counted("delayed");
+        let on_fabric = self.evidence.uses.resources.get("held_up").map_or(0.0, |on| on.there);
+        let share = (self.share(held(self.evidence) + on_fabric) + self.behind).min(1.0);
+        let delayed = self.evidence.counted("delayed") + self.evidence.counted("reordered");
+        // What a schedule holds up on the fabric is known by its time alone.
+        let count = if delayed > 0.0 { format!("{delayed:.0} ") } else { String::new() };
         let figure = format!(
-            "{delayed:.0} packets were held up, with what waits behind them {:.0} % of an operation's time",
+            "{count}packets were held up, with what waits behind them {:.0} % of an operation's time",
             share * 100.0
         );
-        (share > 0.0).then(|| Taken { share, alone: Some(share), figure, ..Taken::default() })
+        let (alone, wait) = (Some(share), Some(delayed));
+        (share > 0.0).then(|| Taken { share, alone, wait, figure, ..Taken::default() })
     }
 
     /// An open loop waits for nobody: what is offered beyond what is carried lies in queues.
@@ -344,10 +376,16 @@ impl<'a> Law<'a> {
     }
 }
 
+/// The settings that a run's own assignments make. Those of this process are another's.
+pub(super) fn assigned(assignments: impl IntoIterator<Item = String>) -> Option<Settings> {
+    let assignments = assignments.into_iter().collect();
+    Settings::from_sources(&Sources { assignments, ..Sources::default() }).ok()
+}
+
 /// How many packets a fault holds up at a time, each for `fault.delay_time`.
 fn held(evidence: &Evidence) -> f64 {
     let nanos = |time: &String| {
-        let settings = Settings::load([format!("fault.delay_time={time}")]).ok()?;
+        let settings = assigned([format!("fault.delay_time={time}")])?;
         Some(settings.fault.delay_time?.as_nanos() as f64)
     };
     let nanos = evidence.parameters.get("fault.delay_time").and_then(nanos).unwrap_or(0.0);

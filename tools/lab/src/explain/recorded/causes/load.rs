@@ -19,6 +19,8 @@ pub struct Load {
     pub on_wire: Option<f64>,
     /// The share of messages that were due while their client had as many in flight as it may.
     pub waited: f64,
+    /// How many times as fast recorded arrivals were replayed, where they were not drawn.
+    pub speed: Option<f64>,
 }
 
 /// An open loop that completes less than this part of what was due is behind.
@@ -30,6 +32,9 @@ const CARRIED_LEAST: f64 = 0.001;
 /// The part of what is carried at which nothing grows.
 const LESS_LOAD: f64 = 0.8;
 
+/// The least load and speed that are proposed: less is refused.
+const LOAD_LEAST: f64 = 0.001;
+
 /// A client that is out of places for so many of its messages has a queue that grows.
 const WAITED_MAX: f64 = 0.01;
 
@@ -40,7 +45,8 @@ impl Load {
         let (offered, drawn, achieved) = (number("load")?, number("drawn_load")?, number("achieved_load")?);
         let is_whole = figure.statistic == "p50" && figure.unit == "ns" && number("decile").is_none();
         let waited = number("waited").unwrap_or(0.0) / figure.samples.max(1) as f64;
-        let load = Self { offered, drawn, achieved, on_wire: number("wire_load"), waited };
+        let (on_wire, speed) = (number("wire_load"), number("speed"));
+        let load = Self { offered, drawn, achieved, on_wire, waited, speed };
         (is_whole && drawn > 0.0).then_some(load)
     }
 
@@ -56,6 +62,15 @@ impl Load {
             // The queue was longer than the window: what could be carried is not known.
             false => self.offered / 100.0,
         }
+    }
+
+    /// The option that offers that load, with its value.
+    pub fn less_words(self) -> Vec<String> {
+        let (option, value) = match self.speed {
+            Some(speed) => ("--speed", speed * self.less() / self.offered),
+            None => ("--load", self.less()),
+        };
+        vec![option.to_owned(), format!("{:.3}", value.max(LOAD_LEAST))]
     }
 
     /// Whether more was offered than is carried: then times say how long the load has lasted.
@@ -102,9 +117,9 @@ fn findings(load: Load, about: String) -> [Finding; 2] {
         "1. saturation: more is offered than is carried: {}; without it up to {gain:.2} times the part that is carried",
         load.words()
     );
-    let less = load.less();
+    let less = load.less_words().join(" ");
     let next = format!(
-        "run it again with `--load {less:.3}`: all that is due is carried if this is it, and the times are those of messages"
+        "run it again with `{less}`: all that is due is carried if this is it, and the times are those of messages"
     );
     [
         Finding::new(Section::Hypothesis, "saturation", about.clone(), sentence)

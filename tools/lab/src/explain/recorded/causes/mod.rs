@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod law;
 mod load;
 mod log;
+pub mod scheduled;
 mod store;
 pub mod table;
 
@@ -34,6 +35,10 @@ const SAME_GAIN: f64 = 0.02;
 /// nearly as much goes before the window.
 const WINDOW_HANDICAP: f64 = 1.25;
 
+/// Where one host has work all the time and the others have not, each kind of its work takes long because of
+/// that; so the uneven host goes before a kind of work that gains nearly as much.
+const WORK_HANDICAP: f64 = 1.25;
+
 /// From this share of waiting operations on it is not the window that holds them back.
 const HELD_BACK: f64 = 0.1;
 
@@ -50,8 +55,10 @@ pub struct Ranked {
     pub rule: &'static Rule,
     /// What it takes.
     pub taken: Taken,
-    /// How many times the rate without it, at most.
+    /// How many times the rate without it, as far as it was seen: this ranks it.
     pub gain: f64,
+    /// How many times the rate without it, at most.
+    pub most: f64,
     /// What could refute it.
     pub experiment: Option<Experiment>,
 }
@@ -62,8 +69,8 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
     let of_rule = |rule: &'static Rule| {
         let taken = law.taken(&rule.reads)?;
         let gain = law.gain(&taken, 1.0);
-        let experiment = Experiment::of(rule, &taken, &law, evidence);
-        Some(Ranked { rule, taken, gain, experiment })
+        let (most, experiment) = (law.most(&taken, 1.0), Experiment::of(rule, &taken, &law, evidence));
+        Some(Ranked { rule, taken, gain, most, experiment })
     };
     // Where more is offered than is carried nothing else is told from the times.
     let is_first = |cause: &Ranked| cause.rule.reads == Reads::Load;
@@ -79,7 +86,9 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
     }
     // What one resource allows is the same for all that lie before it: between equals the share decides.
     let steps = |gain: f64| (gain.ln() / SAME_GAIN).round();
+    let is_uneven = causes.iter().any(|cause| matches!(cause.rule.reads, Reads::Uneven(_)));
     let strength = |cause: &Ranked| match cause.rule.reads {
+        Reads::Work(_) if is_uneven => (steps(cause.gain / WORK_HANDICAP), cause.taken.share),
         Reads::Window => (steps(cause.gain / WINDOW_HANDICAP), 0.0),
         Reads::Load => (f64::INFINITY, 0.0),
         _ => (steps(cause.gain), cause.taken.share),
@@ -112,7 +121,7 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
             place + 1,
             cause.rule.cause,
             cause.taken.figure,
-            cause.gain,
+            cause.most,
             cause.experiment.as_ref().map_or(Measure::Rate, |experiment| experiment.measure).words()
         );
         let (low, high) =

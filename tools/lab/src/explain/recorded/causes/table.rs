@@ -1,6 +1,8 @@
 //! Every cause that is known, one a row: what it is read from, how it is called, and the experiment that
 //! would refute it.
 
+use super::scheduled::Part;
+
 /// From where the time that a cause takes is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reads {
@@ -40,8 +42,8 @@ pub enum Change {
     Divide(&'static str, f64),
     /// The parameter becomes that many times larger.
     Multiply(&'static str, f64),
-    /// The parameter becomes that.
-    Set(&'static str, &'static str),
+    /// Each parameter of these that was set becomes zero.
+    Zero(&'static [&'static str]),
     /// An option of the command gets that value.
     Option(&'static str, &'static str),
     /// The option that says how much is in flight gets twice its value.
@@ -63,18 +65,27 @@ pub struct Rule {
     pub cause: &'static str,
     /// The experiment that would refute it.
     pub change: Change,
+    /// What of a schedule of faults it may come from: the experiment leaves that out, and nothing else.
+    pub scheduled: Option<Part>,
 }
 
 /// A counter that counts less often than this share of operations refuses too little to matter.
 pub const REFUSED_MIN: f64 = 0.01;
 
 const fn rule(name: &'static str, reads: Reads, cause: &'static str, change: Change) -> Rule {
-    Rule { name, reads, cause, change }
+    Rule { name, reads, cause, change, scheduled: None }
+}
+
+impl Rule {
+    const fn of_schedule(self, part: Part) -> Self {
+        Self { scheduled: Some(part), ..self }
+    }
 }
 
 /// All of them. A new cause is a new row.
 pub const RULES: &[Rule] = {
-    use Change::{Divide, LessLoad, MoreInFlight, Multiply, Option, Set, Words};
+    use Change::{Divide, LessLoad, MoreInFlight, Multiply, Option, Words, Zero};
+    use Part::{Events, Packets};
     use Reads::{HeldUp, Load, Lost, Resources, Room, Stood, Uneven, Window, Work};
     &[
         rule(
@@ -99,20 +110,23 @@ pub const RULES: &[Rule] = {
             "loss",
             Lost(&["dropped", "fault"]),
             "packets that are lost on their way, and waits for what is sent again",
-            Set("fault.drop_permille", "0"),
-        ),
+            Zero(&["fault.drop_permille"]),
+        )
+        .of_schedule(Packets(&["drop"])),
         rule(
             "corruption",
             Lost(&["checksum_errors", "truncated"]),
             "packets that are altered on their way, and waits for what is sent again",
-            Set("fault.corrupt_permille", "0"),
-        ),
+            Zero(&["fault.corrupt_permille", "fault.truncate_permille"]),
+        )
+        .of_schedule(Packets(&["corrupt", "truncate"])),
         rule(
             "partition",
             Lost(&["partition", "host_down"]),
             "a partition or a host that is down: packets to the other side are lost",
             Words("the same run without the partition"),
-        ),
+        )
+        .of_schedule(Events(&["partition", "heal", "crash", "restart"])),
         rule(
             "ring_room",
             Room(&["waited_for_room"]),
@@ -242,31 +256,36 @@ pub const RULES: &[Rule] = {
             "round trips across PCIe",
             Divide("fabric.nic.pcie_round_trip_ns", 4.0),
         ),
-        rule("held_up", HeldUp, "a fault that holds packets up", Set("fault.delay_permille", "0")),
+        rule("held_up", HeldUp, "a fault that holds packets up", Zero(&["fault.delay_permille"]))
+            .of_schedule(Packets(&["delay", "reorder"])),
         rule(
             "standstill",
             Stood(Side::Servers),
             "a server whose processor stands still",
             Words("the same run with nothing else on the server's core"),
-        ),
+        )
+        .of_schedule(Events(&["pause", "resume"])),
         rule(
             "client_standstill",
             Stood(Side::Clients),
             "a client whose processor stands still",
             Words("the same run with nothing else on the client's core"),
-        ),
+        )
+        .of_schedule(Events(&["pause", "resume"])),
         rule(
             "slow_server",
             Uneven(Side::Servers),
             "one server that is slower than the others, or has more to do",
             Words("the same run without that server, or with its part of the load spread over the others"),
-        ),
+        )
+        .of_schedule(Events(&["slow"])),
         rule(
             "slow_host",
             Uneven(Side::Clients),
             "one host that is slower than the others, or has more to do",
             Words("the same run without that host, or with its part of the load spread over the others"),
-        ),
+        )
+        .of_schedule(Events(&["slow"])),
         rule("window", Window, "the window: too little is in flight", MoreInFlight),
         rule("saturation", Load, "saturation: more is offered than is carried", LessLoad),
     ]
