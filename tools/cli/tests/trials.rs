@@ -1,6 +1,8 @@
 //! `farcall explain --try`: a run is tried again as it was, with what its record says and not with what is
 //! around by now.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -129,4 +131,26 @@ fn recorded_arrivals_that_are_too_much_are_replayed_more_slowly() {
 fn arrivals(apart_nanos: u64) -> String {
     let line = |number: u64| format!("{{\"time\": \"{}ns\", \"size\": 40000}}\n", number * apart_nanos);
     (0..600).map(line).collect()
+}
+
+#[test]
+fn a_schedule_that_ends_a_host_is_named_by_the_failure() {
+    let folder = Folder::new("ends");
+    let ends = "[[event]]\nat_us = 40\naction = { crash = [0] }\n[[event]]\nat_us = 60\naction = { restart = [0] }\n";
+    folder.write("ends.toml", ends);
+    let schedule = folder.0.join("ends.toml");
+    let schedule = schedule.to_str().expect("a path in text");
+    for words in [
+        "perf echo --transport basic+sim --sizes 1K --in-flight 8",
+        "perf echo --transport ring+sim --sizes 1K --in-flight 8 --vary endpoint.idle=spin/yield --blocks 2",
+        "perf echoWorkload --transport basic+sim --nodes 3 --load 0.3 --count 200",
+        "shuffle --transport ring+sim --nodes 4 --sizes 1K --count 20",
+    ] {
+        let mut words: Vec<_> = words.split(' ').collect();
+        words.extend(["--quiet", "--schedule", schedule]);
+        let said = common::sentence(&words, 1);
+        let named =
+            format!("the faults of --schedule {schedule} (`crash` of 0 at 40 us, `restart` of 0 at 60 us)");
+        assert!(said.contains(&named), "{words:?}: {said}");
+    }
 }

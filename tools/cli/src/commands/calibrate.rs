@@ -217,7 +217,8 @@ fn rate(values: &[f64], cell: Cell, transport: TransportKind) -> Result<f64, Fai
         },
     };
     let fabric = SimulatedFabric::new(profile(values)?, 1);
-    let outcome = test.simulate(&fabric, transport, cell.size).map_err(simulation_failure)?;
+    let simulated = test.simulate(&fabric, transport, cell.size);
+    let outcome = simulated.map_err(|error| simulation_failure(&fabric, error))?;
     Ok(outcome.calls_per_second)
 }
 

@@ -141,7 +141,10 @@ fn measure(
 ) -> Result<Findings, Failure> {
     let (outcome, limit) = match site {
         Site::Machine(bench) => test.run(bench, transport, size).map_err(Failure::run)?,
-        Site::Fabric(fabric) => (test.simulate(fabric, transport, size).map_err(simulation_failure)?, None),
+        Site::Fabric(fabric) => {
+            let simulated = test.simulate(fabric, transport, size);
+            (simulated.map_err(|error| simulation_failure(fabric, error))?, None)
+        }
     };
     let mut found = Found { test, outcome: &outcome, findings: Findings::default() };
     found.add_latency();

@@ -176,7 +176,8 @@ fn measure(
             (outcome, None, Some(distance))
         }
         Site::Fabric(fabric) => {
-            let (outcome, run) = test.simulate(fabric, transport, heard).map_err(simulation_failure)?;
+            let simulated = test.simulate(fabric, transport, heard);
+            let (outcome, run) = simulated.map_err(|error| simulation_failure(fabric, error))?;
             (outcome, Some(run), None)
         }
     };

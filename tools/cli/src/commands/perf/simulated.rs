@@ -77,10 +77,11 @@ pub fn lasts(fabric: &SimulatedFabric, calls: f64, there_bytes: f64, back_bytes:
 }
 
 /// Whose fault a failed simulation is.
-pub fn simulation_failure(error: SimulationError) -> Failure {
-    match error {
-        SimulationError::Fabric(error) => Failure::Usage(format!("--fabric: {error}")),
-        error => Failure::run(error),
+pub fn simulation_failure(fabric: &SimulatedFabric, error: SimulationError) -> Failure {
+    match (error, &fabric.schedule) {
+        (SimulationError::Fabric(error), _) => Failure::Usage(format!("--fabric: {error}")),
+        (error, Some(faults)) => Failure::Run(faults.blamed(error)),
+        (error, None) => Failure::run(error),
     }
 }
 

@@ -105,7 +105,8 @@ impl VariedTest for VariedEcho<'_> {
         let found = match (self.site, fabric) {
             (Site::Fabric(_), Some(fabric)) => {
                 let fabric = SimulatedFabric { seed, ..fabric.clone() };
-                let echo = test.simulate(&fabric, self.transport, size).map_err(simulation_failure)?;
+                let simulated = test.simulate(&fabric, self.transport, size);
+                let echo = simulated.map_err(|error| simulation_failure(&fabric, error))?;
                 Some((echo.latency, echo.calls_per_second))
             }
             (Site::Machine(bench), _) => {

@@ -295,16 +295,17 @@ fn launched(
     heard: &Heard<'_>,
 ) -> Result<Vec<Vec<Launch>>, Failure> {
     let launches = shuffle.launches.min(shuffle.ops) as u32;
-    launches::run(plans, launches, place, means, heard).map_err(launch_failure)
+    launches::run(plans, launches, place, means, heard).map_err(|error| launch_failure(means, error))
 }
 
 /// Whose fault a launch is that failed.
-fn launch_failure(error: LaunchError) -> Failure {
-    match error {
-        LaunchError::Simulated(SimulatedError::Fabric(SimulationError::Fabric(error))) => {
+fn launch_failure(means: &Means, error: LaunchError) -> Failure {
+    match (error, &means.schedule) {
+        (LaunchError::Simulated(SimulatedError::Fabric(SimulationError::Fabric(error))), _) => {
             Failure::Usage(error.to_string())
         }
-        other => Failure::run(other),
+        (other, Some(faults)) => Failure::Run(faults.blamed(other)),
+        (other, None) => Failure::run(other),
     }
 }
 

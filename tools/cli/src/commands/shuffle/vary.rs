@@ -99,7 +99,8 @@ impl VariedTest for VariedShuffle<'_> {
         let whole = plan(self.shuffle, ranks, size, self.shuffle.push[0]);
         let operations = self.shuffle.ops.div_ceil(self.shuffle.varying.blocks()) as u32;
         let plan = CollectivePlan { operations, seed, ..whole };
-        let launches = launches::run(&[plan], 1, &place, means, &|_| ()).map_err(launch_failure)?;
+        let launches = launches::run(&[plan], 1, &place, means, &|_| ());
+        let launches = launches.map_err(|error| launch_failure(means, error))?;
         let times: Vec<_> = launches.into_iter().flatten().flat_map(|launch| launch.times).collect();
         let summary = Summary::of(&times);
         Ok(vec![summary.map(|summary| summary.p50 as f64), summary.map(|summary| summary.mean)])
