@@ -3,6 +3,7 @@
 use farcall_lab::explain::recorded::RecordedRun;
 use farcall_lab::explain::recorded::causes::evidence::Evidence;
 use farcall_lab::explain::recorded::causes::rank;
+use farcall_lab::files::ScratchFolder;
 use serde_json::json;
 
 use super::here;
@@ -19,11 +20,40 @@ const SCHEMA: &str = "farcall.causes.v1";
 pub(super) struct Injection {
     pub(super) rule: &'static str,
     words: &'static str,
+    /// The schedule of faults that puts it in: the name of a file, and what is in it.
+    schedule: Option<(&'static str, &'static str)>,
 }
 
 pub(super) const fn put_in(rule: &'static str, words: &'static str) -> Injection {
-    Injection { rule, words }
+    Injection { rule, words, schedule: None }
 }
+
+const fn scheduled(rule: &'static str, words: &'static str, file: (&'static str, &'static str)) -> Injection {
+    Injection { rule, words, schedule: Some(file) }
+}
+
+/// Schedules of faults, each with the name of its file.
+const SLOW: (&str, &str) =
+    ("slow.toml", "event = [{ at_us = 0, action = { slow = { hosts = [2], factor = 8 } } }]");
+const STOPS_SERVER: (&str, &str) = (
+    "stops-server.toml",
+    "event = [{ at_us = 20, action = { pause = [0] } }, { at_us = 2000, action = { resume = [0] } }]",
+);
+const STOPS_CLIENT: (&str, &str) = (
+    "stops-client.toml",
+    "event = [{ at_us = 20, action = { pause = [1] } }, { at_us = 2000, action = { resume = [1] } }]",
+);
+const CUT: (&str, &str) = (
+    "cut.toml",
+    "event = [{ at_us = 50, action = { partition = { from = [0], to = [1] } } }, { at_us = 250, action = \"heal\" }]",
+);
+const LATE: (&str, &str) = ("late.toml", "packets = { delay = 0.2, delay_us = 20 }");
+const OVERTAKEN: (&str, &str) = ("overtaken.toml", "packets = { reorder = 0.5, reorder_us = 20 }");
+const CUT_SHORT: (&str, &str) = ("cut-short.toml", "packets = { truncate = 0.01 }");
+const LOSSY: (&str, &str) = (
+    "lossy.toml",
+    "event = [{ at_us = 0, action = { towards = { hosts = [0], packets = { drop = 0.02 } } } }]",
+);
 
 /// All that are put in. `R`, `B` and `H` stand for an echo of 1 KB over ring, basic and homa.
 const INJECTIONS: &[Injection] = &[
@@ -155,6 +185,18 @@ const INJECTIONS: &[Injection] = &[
     put_in("window", "R --in-flight 2"),
     put_in("window", "R --in-flight 1"),
     put_in("window", "B --in-flight 1"),
+    scheduled("slow_server", "B --in-flight 4 --clients 4 --servers 4", SLOW),
+    scheduled("slow_server", "R --in-flight 4 --clients 4 --servers 4", SLOW),
+    scheduled("slow_host", "shuffle --nodes 8 --sizes 16000 --ops 20 --transport basic+sim", SLOW),
+    scheduled("standstill", "R --in-flight 8", STOPS_SERVER),
+    scheduled("standstill", "B --in-flight 8", STOPS_SERVER),
+    scheduled("client_standstill", "R --in-flight 8", STOPS_CLIENT),
+    scheduled("partition", "B --in-flight 8", CUT),
+    scheduled("held_up", "B --in-flight 8", LATE),
+    scheduled("held_up", "B --in-flight 8", OVERTAKEN),
+    scheduled("corruption", "B --in-flight 8 --set basic.checksum=true", CUT_SHORT),
+    scheduled("loss", "H --in-flight 8", LOSSY),
+    scheduled("loss", "B --in-flight 4 --clients 2 --servers 2", LOSSY),
 ];
 
 impl Injection {
@@ -170,7 +212,20 @@ impl Injection {
                 other => words.push(other.to_owned()),
             }
         }
+        if let Some((file, _)) = self.schedule {
+            words.extend(["--schedule", file].map(str::to_owned));
+        }
         words
+    }
+
+    /// Makes its schedule, if it has one, and names the place in the command.
+    fn prepared(&self, mut words: Words, files: &ScratchFolder) -> Result<Words, Failure> {
+        if let Some((name, schedule)) = self.schedule {
+            let path = files.file(name);
+            std::fs::write(&path, schedule).map_err(Failure::run)?;
+            words.set("--schedule", &path.display().to_string());
+        }
+        Ok(words)
     }
 
     /// The same on the fabric that all are put into.
@@ -210,14 +265,16 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
     let injections = chosen(INJECTIONS, causes)?;
     let mut report = Report::open(causes.output.json.as_ref())?;
     let progress = Progress::new(injections.len() * causes.seeds as usize, causes.output.quiet);
+    let files = ScratchFolder::new().map_err(Failure::run)?;
     report.line("| cause | put in by `farcall …` | named first |")?;
     report.line("|---|---|---|")?;
     let (mut right, mut all) = (0, 0);
     for injection in injections {
         let words = injection.on_fabric();
+        let prepared = injection.prepared(words.clone(), &files)?;
         let mut score = Score { first: 0, named: 0, instead: None };
         for seed in causes.seed..causes.seed + causes.seeds {
-            score.add(injection.rule, &words.run(seed)?);
+            score.add(injection.rule, &prepared.run(seed)?);
             progress.step();
         }
         let instead = score.instead.map_or_else(String::new, |rule| format!(", else {rule}"));
@@ -226,6 +283,7 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
         progress.suspend(|| report.line(&cell))?;
         report.object(&json!({
             "schema": SCHEMA, "cause": injection.rule, "command": words.to_string(), "seeds": causes.seeds,
+            "schedule": injection.schedule.map(|(_, schedule)| schedule),
             "first": score.first, "named": score.named, "instead": score.instead,
         }))?;
         (right, all) = (right + score.first, all + causes.seeds);
@@ -270,5 +328,8 @@ mod tests {
         let missing: Vec<_> = printed.iter().filter(|row| !of_page.contains(row)).collect();
         assert!(missing.is_empty(), "`farcall sim causes` prints more rows: {missing:#?}");
         assert_eq!(of_page, printed, "in the order of the command");
+        for (file, schedule) in INJECTIONS.iter().filter_map(|injection| injection.schedule) {
+            assert!(page.contains(&format!("| `{file}` | `{schedule}` |")), "{file} is not on the page");
+        }
     }
 }
