@@ -308,3 +308,45 @@ fn recorded_arrivals_are_replayed_on_a_fabric_and_between_processes() {
     assert_eq!(refused, "farcall: --arrivals is for echoWorkload");
     std::fs::remove_file(&path).expect("it was just written");
 }
+
+#[test]
+fn a_dry_run_looks_at_every_file_that_the_run_would_write_or_read() {
+    let commands = [
+        "perf echo --transport basic+sim --sizes 100",
+        "perf echoWorkload --transport basic+sim --nodes 2",
+        "shuffle --transport basic+sim --nodes 4 --sizes 1K",
+        "msgrate --transport ring+shm --mode handler --sizes 8 --in-flight 1 --runs 1",
+        "benchkv --transport ring+shm --runs 1",
+    ];
+    let refused_of = |command: &str, more: &[&str]| {
+        let words: Vec<_> = command.split(' ').chain(["--dry-run"]).chain(more.iter().copied()).collect();
+        let output = farcall(&words);
+        (String::from_utf8(output.stderr).expect("messages are text"), output.status.code())
+    };
+    for command in commands {
+        for (trace, why) in [
+            ("--trace=/no/such/folder/trace", "/no/such/folder: No such file or directory"),
+            ("--trace=/proc/self/status/trace", "/proc/self/status: no folder"),
+            ("--trace=/proc", "it is a folder"),
+        ] {
+            let (said, status) = refused_of(command, &[trace]);
+            let expected = format!("farcall: cannot write to {}: {why}", &trace[8..]);
+            assert!(said.contains(&expected) && status == Some(1), "{command} {trace}: {said}");
+        }
+        let (said, status) = refused_of(command, &["--json", "/tmp/./same", "--trace=/tmp/same"]);
+        assert!(said.contains("would both write /tmp/./same") && status == Some(2), "{command}: {said}");
+    }
+    // What endpoints read, of transports that read it.
+    let keyed = "perf echo --transport basic+udp --sizes 100 --set security.key_file=/no/key";
+    let (said, status) = refused_of(keyed, &[]);
+    assert!(said.contains("security.key_file: cannot read /no/key: ") && status == Some(1), "{said}");
+}
+
+#[test]
+fn a_dry_run_asks_for_the_folder_of_logs_where_writes_are_flushed() {
+    let words =
+        ["perf", "writeThroughput", "--transport", "ring+shm", "--durability", "flushed", "--dry-run"];
+    let output = Command::new(env!("CARGO_BIN_EXE_farcall")).args(words).env("TMPDIR", "/no/folder").output();
+    let said = String::from_utf8(output.expect("it runs").stderr).expect("text");
+    assert!(said.contains("cannot write to /no/folder/farcall"), "{said}");
+}

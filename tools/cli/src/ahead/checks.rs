@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
+use farcall::parameters::Value;
 use farcall::{Presence, TransportKind};
 use farcall_lab::explain::recorded::RunFolder;
 use farcall_lab::files::on_search_path;
 use rustix::fs::{Access, access};
 
-use crate::arguments::{Output, Recording};
+use crate::arguments::measuring::Tracing;
+use crate::arguments::ranks::OverRanks;
+use crate::arguments::{Output, Recording, Tuning};
 use crate::failure::Failure;
 use crate::output::Destination;
 
@@ -27,17 +30,66 @@ pub fn simulation_bytes(transport: TransportKind, hosts: u64, peers: u64) -> u64
     hosts * (HOST_BYTES + peers * of_session)
 }
 
-/// Refuses folders and files that results cannot be written to.
-pub fn destinations(recording: &Recording, output: &Output) -> Result<(), Failure> {
+/// Refuses folders and files that results and traces cannot be written to.
+pub fn destinations(
+    recording: &Recording,
+    tracing: Option<&Tracing>,
+    output: &Output,
+) -> Result<(), Failure> {
     let mut wrong = Vec::new();
+    if let Some(file) = tracing.and_then(Tracing::file) {
+        wrong.extend(writable_beside(file).err());
+    }
     if let Some(folder) = &recording.record {
         let checked = RunFolder::check(folder).map_err(Failure::run);
         wrong.extend(checked.and_then(|()| writable(folder, true)).err());
     }
     if let Some(Destination::File(file)) = &output.json {
         wrong.extend(writable(file, false).err());
+        if tracing.and_then(Tracing::file).is_some_and(|trace| is_same(trace, file)) {
+            let file = file.display();
+            wrong.push(Failure::Usage(format!("--json and --trace would both write {file}; name two files")));
+        }
     }
     Failure::all(wrong)
+}
+
+/// Parameters that name files which endpoints read when they are opened, and of which transports: of those
+/// whose name ends so.
+const FILES_READ: [(&str, &str); 6] = [
+    ("security.key_file", ""),
+    ("security.policy_file", ""),
+    ("tls.cluster_key", "tls"),
+    ("tls.cert", "tls"),
+    ("tls.key", "tls"),
+    ("tls.ca", "tls"),
+];
+
+/// Refuses files of parameters that cannot be read, where the endpoints are on this machine. Settings that are
+/// wrong are for others to refuse.
+pub fn files_read(tuning: &Tuning, over: &OverRanks, transports: &[TransportKind]) -> Result<(), Failure> {
+    let Some((_, settings)) = tuning.load().ok().filter(|_| over.world.is_none()) else { return Ok(()) };
+    let is_read = |name: &str| {
+        let of = FILES_READ.iter().find(|(file, _)| *file == name);
+        of.is_some_and(|(_, part)| transports.iter().any(|transport| transport.name().ends_with(part)))
+    };
+    let named = settings.iter().filter(|(parameter, _)| is_read(parameter.name));
+    let unreadable = named.filter_map(|(parameter, value)| {
+        let Value::Text(file) = value else { return None };
+        let error = std::fs::File::open(file.to_string()).err()?;
+        Some(Failure::Run(format!("{}: cannot read {file}: {error}", parameter.name)))
+    });
+    Failure::all(unreadable.collect())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute(one) == absolute(other)
+}
+
+/// Refuses the folder for temporary files where it takes none.
+pub fn temporary_files() -> Result<(), Failure> {
+    writable(&std::env::temp_dir().join("farcall"), false)
 }
 
 /// Refuses a path that cannot be made or written: what is there already of it decides. Folders above it are
@@ -55,6 +107,27 @@ fn writable(path: &Path, makes_folders: bool) -> Result<(), Failure> {
         Err(error) => format!("{name}: {error}"),
     };
     Err(Failure::Run(format!("cannot write to {}: {why}", path.display())))
+}
+
+/// Refuses a file that cannot be put in its place: it is written beside that, so its folder decides.
+fn writable_beside(file: &Path) -> Result<(), Failure> {
+    let wrong = |why: String| Failure::Run(format!("cannot write to {}: {why}", file.display()));
+    match file.symlink_metadata() {
+        Ok(there) if there.is_dir() => return Err(wrong("it is a folder".to_owned())),
+        // A device or a pipe is written to where it is.
+        Ok(there) if !there.is_file() && !there.is_symlink() => {
+            return access(file, Access::WRITE_OK).map_err(|error| wrong(error.to_string()));
+        }
+        _ => {}
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let why = match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        _ if folder.exists() && !folder.is_dir() => "no folder".to_owned(),
+        Ok(()) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    Err(wrong(format!("{}: {why}", folder.display())))
 }
 
 /// Refuses transports of which something is not on this machine.

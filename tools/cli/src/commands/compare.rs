@@ -24,7 +24,7 @@ use crate::progress::Progress;
 /// Runs what is asked for: limits, then peers.
 pub fn run(compare: &Compare) -> Result<(), Failure> {
     let mut ahead = Ahead::of("compare");
-    ahead.check(checks::destinations(&compare.recording, &compare.output));
+    ahead.check(checks::destinations(&compare.recording, None, &compare.output));
     let tuning = ahead.made(compare.tuning.load());
     let chosen = if compare.has_peers() { ahead.made(peers::choose(compare)) } else { Some(Vec::new()) };
     let rows = if compare.has_limits() { ahead.made(choose_rows(compare)) } else { Some(Vec::new()) };

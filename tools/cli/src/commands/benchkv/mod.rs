@@ -51,9 +51,10 @@ fn check(arguments: &BenchKvArguments, cells: usize, ahead: &mut Ahead) {
     let transport = [arguments.transport()];
     ahead.check(arguments.over.check_transports(&transport));
     ahead.check(arguments.tuning.check_needed(&transport));
+    ahead.check(checks::files_read(&arguments.tuning, &arguments.over, &transport));
     ahead.check(arguments.varying.check_needed(&transport));
     ahead.check(checks::presence(&transport));
-    ahead.check(checks::destinations(&arguments.recording, &arguments.output));
+    ahead.check(checks::destinations(&arguments.recording, Some(&arguments.tracing), &arguments.output));
     let ranks = arguments.ranks();
     ahead.check(arguments.over.check(ranks, &format!("{ranks} daemons")));
     ahead.check(arguments.over.check_roles("benchkv", &[(Role::Daemons, ranks)]));

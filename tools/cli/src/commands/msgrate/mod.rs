@@ -66,8 +66,9 @@ fn check(msgrate: &Msgrate, ahead: &mut Ahead) {
     ahead.check(msgrate.over.check_transports(&transports));
     ahead.check(checks::presence(&transports));
     ahead.check(checks::launcher_of_mpi(&transports));
-    ahead.check(checks::destinations(&msgrate.recording, &msgrate.output));
+    ahead.check(checks::destinations(&msgrate.recording, Some(&msgrate.tracing), &msgrate.output));
     ahead.check(msgrate.tuning.check_needed(&transports));
+    ahead.check(checks::files_read(&msgrate.tuning, &msgrate.over, &transports));
     ahead.check(msgrate.varying.check_needed(&transports));
     ahead.check(msgrate.over.check(2, "a sender and a receiver"));
     ahead.check(msgrate.over.check_roles("msgrate", &[(Role::Sender, 1), (Role::Receiver, 1)]));

@@ -9,6 +9,7 @@ mod workload;
 
 use farcall::TransportKind;
 use farcall::parameters::{PARAMETERS, Value};
+use farcall_kv::durable::Level;
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::run::world::Role;
@@ -95,11 +96,15 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
 /// What would fail, of what needs no plan.
 fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahead: &mut Ahead) {
     ahead.check(perf.tuning.check_needed(transports));
+    ahead.check(checks::files_read(&perf.tuning, &perf.over, transports));
     ahead.check(perf.varying.check_needed(transports));
     ahead.check(perf.over.check_transports(transports));
     ahead.check(checks::presence(&perf.transport));
     ahead.check(checks::launcher_of_mpi(&perf.transport));
-    ahead.check(checks::destinations(&perf.recording, &perf.output));
+    ahead.check(checks::destinations(&perf.recording, Some(&perf.tracing), &perf.output));
+    if perf.durability != Level::Memory {
+        ahead.check(checks::temporary_files());
+    }
     ahead.check(perf.faults.check(transports, hosts(perf, tests)));
     tests.iter().for_each(|test| ahead.check(test.check(perf, transports)));
     if transports.iter().any(|transport| !transport.is_simulated()) {

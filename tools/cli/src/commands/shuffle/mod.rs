@@ -58,10 +58,11 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
 fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
     ahead.check(shuffle.over.check_transports(&shuffle.transport));
     ahead.check(shuffle.tuning.check_needed(&shuffle.transport));
+    ahead.check(checks::files_read(&shuffle.tuning, &shuffle.over, &shuffle.transport));
     ahead.check(shuffle.varying.check_needed(&shuffle.transport));
     ahead.check(shuffle.over.check_roles("shuffle", &[]));
     ahead.check(checks::presence(&shuffle.transport));
-    ahead.check(checks::destinations(&shuffle.recording, &shuffle.output));
+    ahead.check(checks::destinations(&shuffle.recording, Some(&shuffle.tracing), &shuffle.output));
     let hosts = shuffle.nodes.iter().map(|&nodes| nodes as usize);
     ahead.check(shuffle.faults.check(&shuffle.transport, hosts));
     let cells = shuffle.nodes.len() * shuffle.sizes.len();
