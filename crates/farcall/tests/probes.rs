@@ -13,14 +13,19 @@ use farcall_driver::probes::PROBES;
 const ECHO: Service = Service(7);
 const CALLS: usize = 20;
 
-/// Uses what has probes, so that it is in this program.
+/// Uses what has probes, so that it is in this program: calls of two endpoints of this thread, in flight at the
+/// same time.
 fn call_each_way() {
-    for kind in [TransportKind::RING_SHM, TransportKind::BASIC_UDP] {
-        let pair = Pair::new(kind, settings(&["endpoint.idle=block"]), |endpoint| {
+    let pairs = [TransportKind::RING_SHM, TransportKind::BASIC_UDP].map(|kind| {
+        Pair::new(kind, settings(&["endpoint.idle=block"]), |endpoint| {
             endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
-        });
-        for _ in 0..CALLS {
-            pair.client.call(pair.server, ECHO, b"").within(LONG).wait().expect("an answer");
+        })
+    });
+    for _ in 0..CALLS {
+        let calls =
+            pairs.each_ref().map(|pair| pair.client.call(pair.server, ECHO, b"").within(LONG).start());
+        for call in calls {
+            call.expect("it begins").wait().expect("an answer");
         }
         let long = vec![0; pair.client.limits().message_bytes_max + 1];
         let refused = pair.client.call(pair.server, ECHO, &long[..]).within(LONG).wait();
@@ -60,6 +65,40 @@ fn the_notes_of_a_program_are_the_documented_probes() {
         .iter()
         .map(|probe| format!("| `{}` | {} | {} |", probe.name, probe.arguments.join(", "), probe.doc));
     assert_eq!(rows, expected.collect::<Vec<_>>());
+}
+
+/// The arguments, by number, that a line of a script uses.
+fn used(line: &str) -> Vec<usize> {
+    let numbers = line.match_indices("arg").filter_map(|(place, _)| {
+        let digits = line[place + 3..].chars().take_while(char::is_ascii_digit).collect::<String>();
+        digits.parse().ok()
+    });
+    numbers.collect()
+}
+
+/// Two endpoints of a process, even of a thread, have sessions and calls of the same numbers.
+#[test]
+fn scripts_tell_sessions_of_different_endpoints_apart() {
+    for script in ["calls.bt", "sessions.bt"] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/bpf/").to_owned() + script;
+        let text = std::fs::read_to_string(path).expect("the script is there");
+        let mut probe = None;
+        for line in text.lines() {
+            if let Some((_, name)) = line.split_once(":farcall:") {
+                probe = Some(PROBES.iter().find(|probe| probe.name == name).expect("there is such a probe"));
+            }
+            let Some(probe) = probe else { continue };
+            let place = |name: &str| probe.arguments.iter().position(|argument| *argument == name);
+            let used = used(line);
+            assert!(used.iter().all(|number| *number < probe.arguments.len()), "{script}: {line}");
+            if place("session").is_some_and(|session| used.contains(&session)) {
+                let endpoint = place("endpoint").expect("a session is one of an endpoint");
+                assert!(used.contains(&endpoint), "{script}: {line}");
+            }
+            // Handlers of one thread may run within each other.
+            assert!(!line.contains("[tid]"), "{script}: {line}");
+        }
+    }
 }
 
 /// What a script says of a process that calls, or `None` where bpftrace is not there or not allowed.

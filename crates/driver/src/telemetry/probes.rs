@@ -44,12 +44,12 @@ macro_rules! probes {
 }
 
 probes! {
-    call_begin(session: u32, call: u32, service: u16) = "A call was made; its request may still wait for room.";
-    call_end(session: u32, call: u32, outcome: u8) = "A call has ended: answered (0), refused by the server (1), or without a response (2).";
-    handler_begin(session: u32, service: u16) = "A handler gets requests that arrived together.";
-    handler_end(session: u32, service: u16, requests: usize) = "It has returned; how many there were.";
-    session_up(session: u32) = "A session is up.";
-    session_down(session: u32, is_lost: bool) = "A session has ended: closed by one of its ends (0), or lost (1).";
+    call_begin(endpoint: u32, session: u32, call: u32, service: u16) = "A call was made; its request may still wait for room.";
+    call_end(endpoint: u32, session: u32, call: u32, outcome: u8) = "A call has ended: answered (0), refused by the server (1), or without a response (2).";
+    handler_begin(endpoint: u32, session: u32, service: u16) = "A handler gets requests that arrived together.";
+    handler_end(endpoint: u32, session: u32, service: u16, requests: usize) = "It has returned; how many there were.";
+    session_up(endpoint: u32, session: u32) = "A session is up.";
+    session_down(endpoint: u32, session: u32, is_lost: bool) = "A session has ended: closed by one of its ends (0), or lost (1).";
     retransmission(packets: u64) = "Packets with bytes that were sent before, since the last time that this was said.";
     flush(packets: u64) = "Packets, or records of a ring, were handed over together.";
 }

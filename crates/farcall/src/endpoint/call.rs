@@ -235,7 +235,7 @@ fn begin(
         .operations
         .add_call(peer.session, timeout, service, taker)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
-    probes::call_begin(peer.session.0, call.0, service.0);
+    probes::call_begin(state.number, peer.session.0, call.0, service.0);
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
     }

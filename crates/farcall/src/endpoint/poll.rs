@@ -309,7 +309,7 @@ impl Core {
     fn abandon(&mut self, id: CallId) {
         let Some((kind, session)) = self.state.operations.abandon(id) else { return };
         if kind == Kind::Call {
-            probes::call_end(session.0, id.0, 2);
+            probes::call_end(self.state.number, session.0, id.0, 2);
         }
         self.state.counters.cancelled.increment();
         if kind == Kind::Receive {

@@ -4,6 +4,7 @@ use core::task::Waker;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use farcall_base::Instant;
 use farcall_transport::trace::CallTracer;
@@ -24,6 +25,8 @@ pub type Handler = Box<dyn RequestSink + Send>;
 
 /// The endpoint's own state.
 pub struct State {
+    /// The endpoint's number within its process, by which probes tell its sessions from those of others.
+    pub number: u32,
     pub operations: Slab,
     pub handlers: Vec<Option<Handler>>,
     pub sessions: Sessions,
@@ -51,7 +54,9 @@ pub struct State {
 
 impl State {
     pub fn new(counters: EndpointCounters, operations: Slab, now: Instant, tracer: CallTracer) -> Self {
+        static ENDPOINTS: AtomicU32 = AtomicU32::new(0);
         Self {
+            number: ENDPOINTS.fetch_add(1, Ordering::Relaxed),
             operations,
             messages: Messages::default(),
             handlers: Vec::new(),

@@ -44,14 +44,14 @@ impl<'e> Turn<'_, 'e> {
             return self.state.counters.late_answers.increment();
         };
         self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
-        probes::call_end(session.0, call.0, u8::from(status != Status::Ok));
+        probes::call_end(self.state.number, session.0, call.0, u8::from(status != Status::Ok));
         self.complete::<OfCall>(outbox, call, completion, &outcome_of(status, &payload));
         self.state.counters.answered.increment();
     }
 
     pub fn fail_call(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
         if let Some((session, completion)) = self.state.operations.end(call) {
-            probes::call_end(session.0, call.0, 2);
+            probes::call_end(self.state.number, session.0, call.0, 2);
             if error == CallError::TimedOut {
                 self.state.counters.timed_out.increment();
                 outbox.cancel(session, call);
@@ -65,7 +65,7 @@ impl<'e> Turn<'_, 'e> {
         let Some((session, completion)) = self.state.operations.end(call) else {
             return Cancellation::Over;
         };
-        probes::call_end(session.0, call.0, 2);
+        probes::call_end(self.state.number, session.0, call.0, 2);
         self.state.counters.cancelled.increment();
         outbox.cancel(session, call);
         self.complete::<OfCall>(outbox, call, completion, &Err(CallError::Cancelled));
@@ -95,9 +95,9 @@ impl Sink for Turn<'_, '_> {
             self.state.tracer.begin_handler(id);
         }
         let (session, service) = (requests.session().0, requests.service().0);
-        probes::handler_begin(session, service);
+        probes::handler_begin(self.state.number, session, service);
         self.serve(outbox, requests);
-        probes::handler_end(session, service, requests.taken());
+        probes::handler_end(self.state.number, session, service, requests.taken());
         // Counted when the answers are on their way.
         self.state.counters.requests.add(requests.taken() as u64);
         if let Some(id) = traced {
@@ -171,7 +171,7 @@ impl Sink for Turn<'_, '_> {
         if let Some(guard) = &mut self.state.guard {
             outbox.let_send(session, guard.admit(session, principal));
         }
-        probes::session_up(session.0);
+        probes::session_up(self.state.number, session.0);
         self.state.sessions.up(session, peer, principal.clone());
         self.state.counters.sessions.set(self.state.sessions.count());
         self.state.reported += 1;
@@ -180,7 +180,7 @@ impl Sink for Turn<'_, '_> {
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         self.forget_permit(session, reason);
         let reason = &self.state.sessions.meaning_of(session, reason.clone());
-        probes::session_down(session.0, *reason != DownReason::Closed);
+        probes::session_down(self.state.number, session.0, *reason != DownReason::Closed);
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
         self.state.counters.sessions.set(self.state.sessions.count());
