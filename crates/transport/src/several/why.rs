@@ -9,6 +9,17 @@ const REASONS_MAX: usize = 8;
 /// What the labels of these counters end with, behind the way's.
 const NOT_TAKEN: &str = "not taken";
 
+/// What separates a reason from the advice behind it in an error's sentence. Readers put reasons into
+/// sentences of their own, so the advice is left to who shows the error itself.
+const BEFORE_ADVICE: &str = "; ";
+
+/// The reason alone, of an error's sentence. What stands in parentheses is part of it.
+fn reason_of(why: &str) -> &str {
+    let is_open = |before: &str| before.matches('(').count() > before.matches(')').count();
+    let mut ends = why.match_indices(BEFORE_ADVICE).map(|(end, _)| &why[..end]);
+    ends.find(|reason| !is_open(reason)).unwrap_or(why)
+}
+
 /// The reasons for which a way was not taken.
 #[derive(Debug)]
 pub struct WhyNot {
@@ -37,7 +48,7 @@ impl WhyNot {
     /// As [`WhyNot::new`], of a way that is not there.
     pub fn absent(file: &CounterFile, label: &str, why: &str) -> Self {
         let mut absent = Self::new(file, label);
-        absent.reasons.push((why.to_owned(), 0));
+        absent.reasons.push((reason_of(why).to_owned(), 0));
         absent.used.push(0);
         absent.publish();
         absent
@@ -45,6 +56,7 @@ impl WhyNot {
 
     /// A session is up, and does not take this way for that reason.
     pub fn note(&mut self, why: &str) {
+        let why = reason_of(why);
         if let Some(place) = self.reasons.iter().position(|(known, _)| known == why) {
             self.reasons[place].1 += 1;
             self.used[place] = self.next_use();
@@ -100,16 +112,16 @@ mod tests {
     fn reasons_are_read_from_outside_with_their_sessions() {
         let mut why = WhyNot::new(CounterFile::process(), "why#0 tcp");
         assert_eq!(read("why#0 tcp not taken"), []);
-        for reason in ["first", "second", "first"] {
+        for reason in ["first (a; b); do this", "second", "first (a; b); or do that"] {
             why.note(reason);
         }
-        assert_eq!(read("why#0 tcp not taken"), [("first".to_owned(), 2), ("second".to_owned(), 1)]);
+        assert_eq!(read("why#0 tcp not taken"), [("first (a; b)".to_owned(), 2), ("second".to_owned(), 1)]);
         for number in 0..REASONS_MAX {
             why.note(&format!("{number} {}", "long ".repeat(100)));
         }
         let last = read("why#0 tcp not taken");
         assert!(last.len() == REASONS_MAX && last[0].0.starts_with("0 long"), "{last:?}");
-        let absent = WhyNot::absent(CounterFile::process(), "why#0 ring+verbs", "no device");
+        let absent = WhyNot::absent(CounterFile::process(), "why#0 ring+verbs", "no device; buy one");
         assert_eq!(read("why#0 ring+verbs not taken"), [("no device".to_owned(), 0)]);
         drop(absent);
         assert_eq!(read("why#0 ring+verbs not taken"), []);
