@@ -50,6 +50,15 @@ wheel: ## Builds the wheel for Python, with the program inside, in target/wheels
 	scripts/prepare python
 	scripts/wheel $(CARGO_TARGET_DIR)/wheels
 
+# Not in `make test`: both revisions are built by rustdoc, which takes minutes. `make release` has it.
+.PHONY: semver
+semver: ## Compares public items with those of the last tag, or of the revision REVISION
+	scripts/semver $(REVISION)
+
+.PHONY: release
+release: ## Makes everything of a release in dist/, and checks it
+	scripts/release
+
 .PHONY: run
 run: build ## Measures round trips on this machine over every transport that it has, and writes a page about them
 	rm -rf $(REPORT)
