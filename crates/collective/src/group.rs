@@ -10,8 +10,9 @@ use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use farcall::{AnySource, Endpoint, Message, Peer, ReceiveError, Receiving, Sending, Service, Tag};
+use farcall::{AnySource, Endpoint, Instant, Message, Peer, ReceiveError, Receiving, Sending, Service, Tag};
 
 use crate::algorithms::Algorithms;
 use crate::error::{CollectiveError, GroupError};
@@ -104,14 +105,16 @@ pub struct Group<'e> {
     ranks: Box<[u32]>,
     own: u32,
     algorithms: Algorithms,
-    peers: RefCell<Box<[Option<Peer>]>>,
+    pub(crate) peers: RefCell<Box<[Option<Peer>]>>,
     timeout: Duration,
     /// That of the operation in flight, and what it is.
     pub(crate) current_timeout: Cell<Duration>,
     current_kind: Cell<Kind>,
     failure: RefCell<Option<CollectiveError>>,
     /// The members whose messages are awaited.
-    awaited: RefCell<Vec<u32>>,
+    pub(crate) awaited: RefCell<Vec<u32>>,
+    /// The members of which it is not known where they are, and since when that is asked.
+    pub(crate) looked_since: RefCell<BTreeMap<u32, Instant>>,
     pub(crate) inbox: SharedInbox,
     /// Whether all members are known to have made the group.
     pub(crate) has_met: Cell<bool>,
@@ -147,6 +150,7 @@ impl<'e> Group<'e> {
             current_kind: Cell::new(Kind::Barrier),
             failure: RefCell::new(None),
             awaited: RefCell::new(Vec::new()),
+            looked_since: RefCell::default(),
             has_met: Cell::new(false),
         })
     }
@@ -210,17 +214,11 @@ impl<'e> Group<'e> {
         (self.own + self.size() - distance % self.size()) % self.size()
     }
 
-    /// The session to a member.
-    pub(crate) fn peer(&self, member: u32) -> Result<Peer, CollectiveError> {
-        if let Some(peer) = self.peers.borrow()[member as usize] {
-            return Ok(peer);
+    pub(crate) fn is_not_awaited(&self, member: u32) {
+        let mut awaited = self.awaited.borrow_mut();
+        if let Some(place) = awaited.iter().position(|&other| other == member) {
+            awaited.swap_remove(place);
         }
-        let peer = self
-            .endpoint
-            .peer(self.rank_of(member))
-            .map_err(|error| CollectiveError::Unreachable { member, error })?;
-        self.peers.borrow_mut()[member as usize] = Some(peer);
-        Ok(peer)
     }
 
     fn data_tag(&self) -> Tag {
@@ -230,7 +228,7 @@ impl<'e> Group<'e> {
     /// Sends a message: segments, of which the first that is not full is the last.
     pub(crate) async fn send(&self, to: u32, message: &[u8]) -> Result<(), CollectiveError> {
         let (peer, timeout, segment_bytes) =
-            (self.peer(to)?, self.current_timeout.get(), self.algorithms.segment_bytes);
+            (self.peer(to).await?, self.current_timeout.get(), self.algorithms.segment_bytes);
         let mut rest = message;
         loop {
             let (segment, later) = rest.split_at(rest.len().min(segment_bytes));
@@ -249,7 +247,7 @@ impl<'e> Group<'e> {
 
     /// The next segment of a member.
     pub(crate) async fn receive_segment(&self, from: u32) -> Result<Message<'e>, CollectiveError> {
-        let peer = self.peer(from)?;
+        let peer = self.peer(from).await?;
         self.awaited.borrow_mut().push(from);
         let end = loop {
             // The deadline is that of the operation; one of the endpoint's own changes nothing.
@@ -258,10 +256,7 @@ impl<'e> Group<'e> {
                 end => break end,
             }
         };
-        let mut awaited = self.awaited.borrow_mut();
-        if let Some(place) = awaited.iter().position(|&member| member == from) {
-            awaited.swap_remove(place);
-        }
+        self.is_not_awaited(from);
         end.map_err(|error| CollectiveError::of_receive(from, error))
     }
 
@@ -282,6 +277,7 @@ impl<'e> Group<'e> {
         let result = self.run_or_abort(body).await;
         guard.disarm();
         self.awaited.borrow_mut().clear();
+        self.looked_since.borrow_mut().clear();
         if let Err(error) = &result {
             let aborts = self.fail(error.clone());
             self.let_leave(aborts).await;
@@ -349,11 +345,13 @@ impl<'e> Group<'e> {
         self.ranks.iter().position(|&rank| rank == peer.rank()).map_or(u32::MAX, |member| member as u32)
     }
 
-    /// A receive for aborts of one member, which also ends with its session.
-    pub(crate) fn watch(&self, member: u32) -> Result<Receiving<'e>, CollectiveError> {
-        let (peer, timeout) = (self.peer(member)?, self.current_timeout.get());
+    /// A receive for aborts of one member, which also ends with its session; `None` as of
+    /// [`Group::look_for`].
+    pub(crate) fn watch(&self, member: u32) -> Result<Option<Receiving<'e>>, CollectiveError> {
+        let Some(peer) = self.look_for(member)? else { return Ok(None) };
+        let timeout = self.current_timeout.get();
         let watch = self.endpoint.receive(peer, self.id.tag(Kind::Abort)).within(timeout).start();
-        watch.map_err(|error| CollectiveError::of_receive(member, error))
+        watch.map(Some).map_err(|error| CollectiveError::of_receive(member, error))
     }
 
     /// Breaks the group, and tells the members to which there are sessions: among them are all that wait for

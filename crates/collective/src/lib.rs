@@ -50,6 +50,7 @@ mod gather;
 mod group;
 mod join;
 mod part;
+mod reach;
 
 pub use algorithms::{
     Algorithms, AllGather, AllReduce, AllToAll, Broadcast, BySize, Gather, PushLimits, PushPolicy,

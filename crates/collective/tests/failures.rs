@@ -10,7 +10,9 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use common::{LONG, run_endpoints};
-use farcall::bootstrap::{Bootstrap, ChildPlan, Children, HostPort, LAUNCH_VARIABLES, Rendezvous};
+use farcall::bootstrap::{
+    Bootstrap, ChildPlan, Children, HostPort, LAUNCH_VARIABLES, LocalRanks, Rendezvous, random_incarnation,
+};
 use farcall::parameters::Settings;
 use farcall::simulated::{Action, Cluster, Profile, Tasks};
 use farcall::{Instant, Node, Outgoing, Tag};
@@ -170,6 +172,39 @@ fn a_member_that_does_not_come_is_named_when_the_time_is_over_and_the_others_are
             group.with_timeout(LONG).barrier().await.expect("a new group works");
         });
     }
+}
+
+#[test]
+fn a_member_that_has_not_published_its_endpoint_holds_no_poll_beyond_the_deadline() {
+    let (ranks, within) = (LocalRanks::new(2), Duration::from_millis(50));
+    let node = Node::new(Bootstrap::among(&ranks, 0, random_incarnation()), Settings::default());
+    let endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    assert!(endpoint.resolve_timeout() > 2 * within, "a look until then would outlast the deadline");
+    let mut group = Group::new(&endpoint, GroupId::new(1), 0, 0..2).expect("a member");
+    let error = group.barrier().within(within).wait().expect_err("one is missing");
+    assert_eq!(error, CollectiveError::TimedOut { member: Some(1) });
+}
+
+#[test]
+fn a_member_that_publishes_its_endpoint_later_is_found_in_the_same_operation() {
+    let ranks = LocalRanks::new(2);
+    let node = Node::new(Bootstrap::among(&ranks, 0, random_incarnation()), Settings::default());
+    let endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let group = Group::new(&endpoint, GroupId::new(1), 0, 0..2).expect("a member");
+    let mut group = group.with_timeout(LONG);
+    let mut operation = group.barrier();
+    assert!(operation.poll_now().is_none(), "the other one is not there");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let node = Node::new(Bootstrap::among(&ranks, 1, random_incarnation()), Settings::default());
+            let endpoint = node.endpoint("ring+shm").expect("an endpoint");
+            let group = Group::new(&endpoint, GroupId::new(1), 1, 0..2).expect("a member");
+            group.with_timeout(LONG).barrier().wait().expect("both are here");
+            endpoint.poll_once();
+        });
+        operation.wait().expect("both are here");
+        endpoint.poll_once();
+    });
 }
 
 #[test]

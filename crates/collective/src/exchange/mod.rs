@@ -110,13 +110,13 @@ impl Running<'_, '_> {
         for (message, end) in news.answered {
             self.push.answered(message, end)?;
         }
-        let waits_for_driver = self.push.push()?;
+        let looks_again = self.push.push()?;
         if self.push.is_done() && news.awaited.is_none() {
             self.unwatch()?;
             return Ok(Poll::Ready(self.last_arrival));
         }
-        if waits_for_driver {
-            // The driver wakes no task when it has a chunk entirely.
+        if looks_again {
+            // No task is woken when the driver has a chunk entirely, or when the directory knows a member.
             task.waker().wake_by_ref();
         }
         self.watch(news.awaited, task)?;
@@ -135,7 +135,10 @@ impl Running<'_, '_> {
         let Some(awaited) = awaited else { return self.unwatch() };
         if self.watch.as_ref().is_none_or(|(member, _)| *member != awaited) {
             self.unwatch()?;
-            self.watch = Some((awaited, self.group.watch(awaited)?));
+            match self.group.watch(awaited)? {
+                Some(watch) => self.watch = Some((awaited, watch)),
+                None => task.waker().wake_by_ref(),
+            }
         }
         let Some((member, watch)) = &mut self.watch else { return Ok(()) };
         match Pin::new(watch).poll(task) {

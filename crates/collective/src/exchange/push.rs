@@ -4,7 +4,7 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use farcall::{CallError, Operation, Outgoing, Payload};
+use farcall::{CallError, Operation, Outgoing, Payload, Peer};
 use farcall_base::Random;
 
 use crate::algorithms::{PushLimits, PushPolicy};
@@ -117,7 +117,7 @@ impl<'g, 'e> Push<'g, 'e> {
     }
 
     /// Sends chunks as far as the limits allow. Says whether it stopped only because the driver has not taken
-    /// what it has got: nothing says when it has.
+    /// what it has got, or because it is not known where a member is: nothing says when that changes.
     pub fn push(&mut self) -> Result<bool, CollectiveError> {
         let endpoint = self.group.endpoint;
         self.pending.retain(|operation| !endpoint.is_transmitted(*operation));
@@ -126,12 +126,17 @@ impl<'g, 'e> Push<'g, 'e> {
                 return Ok(!self.candidates.is_empty());
             }
             let Some(next) = self.candidates.take(self.limits.policy, &mut self.random) else { break };
-            self.send_chunk(next.message.0)?;
+            let number = next.message.0;
+            let Some(peer) = self.group.look_for(self.messages[number].to)? else {
+                self.candidates.add(next);
+                return Ok(true);
+            };
+            self.send_chunk(number, peer)?;
         }
         Ok(false)
     }
 
-    fn send_chunk(&mut self, number: usize) -> Result<(), CollectiveError> {
+    fn send_chunk(&mut self, number: usize, peer: Peer) -> Result<(), CollectiveError> {
         let group = self.group;
         let message = &mut self.messages[number];
         let bytes = message.payload.len();
@@ -144,7 +149,7 @@ impl<'g, 'e> Push<'g, 'e> {
             payload => Outgoing::Slice(&payload.as_slice()[message.sent..end]),
         };
         let (inbox, to) = (group.inbox.clone(), message.to);
-        let call = group.endpoint.call(group.peer(to)?, service, chunk).within(group.current_timeout.get());
+        let call = group.endpoint.call(peer, service, chunk).within(group.current_timeout.get());
         let operation = call
             .then(move |_, end| inbox.answer(number, end.as_ref().map(|_| ()).map_err(CallError::clone)))
             .map_err(|error| CollectiveError::of_call(to, error))?;

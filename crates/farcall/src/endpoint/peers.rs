@@ -36,6 +36,11 @@ impl Endpoint {
         self.find_peer(rank, 0, within)
     }
 
+    /// How long [`Endpoint::peer`] waits for a peer to publish its endpoint (`endpoint.resolve_timeout`).
+    pub fn resolve_timeout(&self) -> Duration {
+        self.core().directions.within()
+    }
+
     fn find_peer(&self, rank: u32, endpoint: u32, within: Duration) -> Result<Peer, ConnectError> {
         let core = &mut *self.core();
         let chosen = core.state.sessions.choose(rank, endpoint);
