@@ -283,6 +283,55 @@ fn a_full_client_says_so_or_lets_the_caller_wait() {
 }
 
 #[test]
+fn a_client_with_nothing_in_flight_is_not_full() {
+    for kind in KINDS {
+        let world = World::new(kind, 1);
+        for _ in 0..1000 {
+            let call = world.call(ECHO).start().expect("the one before has ended");
+            assert_eq!(&*call.wait().expect("an answer"), b"hello");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_waited_for_room_goes_on_although_its_future_is_not_polled() {
+    for kind in KINDS {
+        let world = World::new(kind, 1);
+        let first = world.call(SILENT).start().expect("room");
+        let (second, third) = (world.call(ECHO).into_future(), world.call(ECHO).into_future());
+        assert!(!second.is_complete() && !third.is_complete(), "there is no room");
+        drop(first);
+        assert_eq!(&*third.wait().expect("an answer"), b"hello");
+        assert!(second.is_complete(), "it was the first in line");
+        let late = world.call(SILENT).start().expect("room");
+        let refused = world.client.call(world.server, ECHO, b"").within(Duration::ZERO).into_future();
+        let begun = Instant::now();
+        while !refused.is_complete() {
+            assert!(begun.elapsed() < LONG, "nobody lets the deadline pass");
+            std::thread::yield_now();
+        }
+        assert_eq!(refused.wait().expect_err("no room in time"), ClientError::Full { calls_max: 1 });
+        drop(late);
+        assert_eq!(&*second.wait().expect("an answer"), b"hello");
+    }
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_is_made() {
+    for kind in KINDS {
+        let world = World::new(kind, 2);
+        let held = world.call(SILENT).start().expect("room");
+        world.call(SILENT).start().expect("room").detach();
+        world.call(SILENT).into_future().detach();
+        assert_eq!(world.call(ECHO).start().expect_err("full"), ClientError::Full { calls_max: 2 });
+        drop(held);
+        // The one that waited has the place now, and the first that was detached goes on.
+        let late = world.client.call(world.server, ECHO, b"").within(Duration::from_millis(20));
+        assert_eq!(late.wait().expect_err("full"), ClientError::Full { calls_max: 2 });
+    }
+}
+
+#[test]
 fn what_has_not_ended_when_the_client_stops_ends_then() {
     for kind in KINDS {
         let world = World::new(kind, 100);

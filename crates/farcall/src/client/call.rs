@@ -13,7 +13,7 @@ use farcall_base::Instant;
 use farcall_transport::{Owned, Payload, Service};
 
 use super::error::ClientError;
-use super::queue::{Admission, NotQueued, Permit, Request, Shared, Ticket};
+use super::queue::{NotQueued, Permit, Request, Ticket};
 use super::slot::{Completer, Left, Slot};
 use super::{CallResult, Handle};
 use crate::endpoint::Peer;
@@ -37,17 +37,18 @@ enum Target {
 }
 
 /// A call without its permit.
-struct Unsent {
+pub struct Unsent {
     target: Target,
     service: Service,
     payload: Owned,
-    deadline: Instant,
+    pub deadline: Instant,
     trail: Option<Arc<Trail>>,
-    slot: Arc<Slot<CallResult>>,
+    pub slot: Arc<Slot<CallResult>>,
 }
 
 impl Unsent {
-    fn permitted(self, permit: Permit) -> Request {
+    /// The request that it becomes.
+    pub fn permitted(self, permit: Permit) -> Request {
         let Self { target, service, payload, deadline, trail, slot } = self;
         let completer = Completer::new(slot, permit);
         match target {
@@ -148,7 +149,10 @@ impl IntoFuture for ClientCall {
         let slot = Arc::clone(&unsent.slot);
         let stage = match handle.shared().submit(unsent, |permit, unsent| unsent.permitted(permit)) {
             Ok(()) => Stage::Sent(slot),
-            Err(NotQueued::Full(unsent)) => Stage::waiting(handle.shared(), unsent),
+            Err(NotQueued::Full(unsent)) => match handle.shared().wait_for_room(unsent) {
+                Ok(ticket) => Stage::Waiting { ticket, slot },
+                Err(error) => Stage::Failed(error),
+            },
             Err(NotQueued::Closed) => Stage::Failed(ClientError::Stopped),
         };
         ClientPending { handle, stage }
@@ -166,8 +170,8 @@ pub struct ClientPending {
 }
 
 enum Stage {
-    /// All permits are held.
-    Waiting { unsent: Box<Unsent>, ticket: Ticket, admission: Arc<Slot<Admission>> },
+    /// No permit was free when it began; it may have got one meanwhile.
+    Waiting { ticket: Ticket, slot: Arc<Slot<CallResult>> },
     /// In the queue or in flight.
     Sent(Arc<Slot<CallResult>>),
     /// It ended before it was sent.
@@ -176,33 +180,11 @@ enum Stage {
     Over,
 }
 
-impl Stage {
-    fn waiting(shared: &Shared, unsent: Unsent) -> Self {
-        match shared.wait_for_room(unsent.deadline) {
-            Ok((ticket, admission)) => Self::Waiting { unsent: Box::new(unsent), ticket, admission },
-            Err(error) => Self::Failed(error),
-        }
-    }
-
-    /// A wait for room has ended.
-    fn admitted(shared: &Shared, unsent: Unsent, admission: Admission) -> Self {
-        let slot = Arc::clone(&unsent.slot);
-        match admission {
-            Ok(permit) => match shared.submit_permitted(unsent.permitted(permit)) {
-                true => Self::Sent(slot),
-                false => Self::Failed(ClientError::Stopped),
-            },
-            Err(error) => Self::Failed(error),
-        }
-    }
-}
-
 impl ClientPending {
     /// Whether the call is complete, so that `wait` will not block.
     pub fn is_complete(&self) -> bool {
         match &self.stage {
-            Stage::Waiting { .. } => false,
-            Stage::Sent(slot) => slot.is_ended(),
+            Stage::Waiting { slot, .. } | Stage::Sent(slot) => slot.is_ended(),
             Stage::Failed(_) | Stage::Over => true,
         }
     }
@@ -219,6 +201,12 @@ impl ClientPending {
                 Poll::Pending => std::thread::park(),
             }
         }
+    }
+
+    /// Lets the call go on to its end, which nobody waits for. While no other handle of the client is left,
+    /// the client stops all the same.
+    pub fn detach(mut self) {
+        self.stage = Stage::Over;
     }
 }
 
@@ -239,44 +227,30 @@ impl Future for ClientPending {
     type Output = CallResult;
 
     fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<CallResult> {
-        let Self { handle, stage } = self.get_mut();
-        loop {
-            match core::mem::replace(stage, Stage::Over) {
-                Stage::Waiting { unsent, ticket, admission } => match admission.poll(task) {
-                    Poll::Ready(admission) => *stage = Stage::admitted(handle.shared(), *unsent, admission),
-                    Poll::Pending => {
-                        *stage = Stage::Waiting { unsent, ticket, admission };
-                        return Poll::Pending;
-                    }
-                },
-                Stage::Sent(slot) => {
-                    let end = slot.poll(task);
-                    if end.is_pending() {
-                        *stage = Stage::Sent(slot);
-                    }
-                    return end;
-                }
-                Stage::Failed(error) => return Poll::Ready(Err(error)),
-                Stage::Over => panic!("a future is not polled after its end"),
-            }
-        }
+        let stage = &mut self.get_mut().stage;
+        let end = match stage {
+            Stage::Waiting { slot, .. } | Stage::Sent(slot) => match slot.poll(task) {
+                Poll::Ready(end) => end,
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Failed(error) => Err(error.clone()),
+            Stage::Over => panic!("a future is not polled after its end"),
+        };
+        *stage = Stage::Over;
+        Poll::Ready(end)
     }
 }
 
 impl Drop for ClientPending {
     fn drop(&mut self) {
         let shared = self.handle.shared();
-        match core::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Waiting { ticket, admission, .. } => {
-                drop(admission.leave());
-                shared.leave_room(ticket);
-            }
-            Stage::Sent(slot) => {
-                if matches!(slot.leave(), Left::Running { must_cancel: true }) {
-                    shared.cancel(slot);
-                }
-            }
-            Stage::Failed(_) | Stage::Over => {}
+        let slot = match core::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Waiting { ticket, .. } if shared.leave_room(ticket) => return,
+            Stage::Waiting { slot, .. } | Stage::Sent(slot) => slot,
+            Stage::Failed(_) | Stage::Over => return,
+        };
+        if matches!(slot.leave(), Left::Running { must_cancel: true }) {
+            shared.cancel(slot);
         }
     }
 }

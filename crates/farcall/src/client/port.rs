@@ -95,12 +95,12 @@ impl<'e> ClientPort<'e> {
     }
 
     fn begin_queued(&mut self) -> usize {
-        let Taken { requests, cancelled, admitted, next_deadline } = self.shared.take(self.shared.now());
+        let Taken { requests, cancelled, refused, next_deadline } = self.shared.take(self.shared.now());
         if next_deadline.is_none() && self.next_deadline.is_some() {
             self.endpoint.sleep_at_most(SLEEP_MAX);
         }
         self.next_deadline = next_deadline;
-        let done = requests.len() + cancelled.len() + admitted;
+        let done = requests.len() + cancelled.len() + refused;
         let now = self.shared.now();
         for request in requests {
             self.begin(request, now);

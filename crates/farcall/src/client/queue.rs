@@ -2,8 +2,9 @@
 //! requests that wait for one.
 //!
 //! A request holds a permit from before it is queued until its operation has ended, so that one number bounds
-//! the queue, the operations in flight and the cancellations on their way. Who finds no permit waits in order
-//! of arrival, holding its own payload, until a permit is free or its deadline has passed.
+//! the queue, the operations in flight and the cancellations on their way. A call that finds no permit waits
+//! here in order of arrival: until one is free, when it is begun whether its future is polled or not, or until
+//! its deadline has passed.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use farcall_driver::clock::Clock;
 use farcall_transport::{Owned, Payload, Service};
 
 use super::CallResult;
+use super::call::Unsent;
 use super::error::ClientError;
 use super::slot::{Completer, Slot};
 use crate::endpoint::{Doorbell, Endpoint, Operation, Peer};
@@ -62,14 +64,6 @@ impl Drop for Permit {
 /// A wait for a permit, by its number in the order of arrival.
 pub type Ticket = u64;
 
-/// How a wait for a permit ends.
-pub type Admission = Result<Permit, ClientError>;
-
-struct Waiting {
-    deadline: Instant,
-    slot: Arc<Slot<Admission>>,
-}
-
 /// Looked up by the operations whose futures were dropped.
 pub trait Cancellable: Send + Sync {
     /// The operation to be cancelled, unless it has ended.
@@ -86,11 +80,11 @@ impl<T: Send> Cancellable for Slot<T> {
 struct Queue {
     requests: Vec<Request>,
     cancelled: Vec<Arc<dyn Cancellable>>,
-    waiting: BTreeMap<Ticket, Waiting>,
+    waiting: BTreeMap<Ticket, Unsent>,
     next_ticket: Ticket,
     /// No deadline of those that wait is before this one.
     earliest: Option<Instant>,
-    /// Permits that are held.
+    /// Permits that are held, and those given back that were not counted yet.
     held: usize,
     is_closed: bool,
 }
@@ -100,8 +94,8 @@ struct Queue {
 pub struct Taken {
     pub requests: Vec<Request>,
     pub cancelled: Vec<Arc<dyn Cancellable>>,
-    /// How many waits for a permit have ended.
-    pub admitted: usize,
+    /// How many waits for a permit have ended without one.
+    pub refused: usize,
     /// No deadline of those that wait for a permit is before this one.
     pub next_deadline: Option<Instant>,
 }
@@ -111,7 +105,7 @@ pub struct Shared {
     queue: Mutex<Queue>,
     /// Whether something was queued since the owner looked last.
     pending: AtomicBool,
-    /// Permits given back since the owner looked last.
+    /// Permits given back since that was counted last.
     freed: AtomicUsize,
     /// No handle is left, or somebody asked the thread to end.
     is_stopping: AtomicBool,
@@ -171,6 +165,10 @@ impl Shared {
         if queue.is_closed {
             return Err(NotQueued::Closed);
         }
+        // What was given back is for those that wait: the owner must see it then.
+        if queue.waiting.is_empty() {
+            queue.held -= self.freed.swap(0, Ordering::Relaxed);
+        }
         if queue.held >= self.calls_max || !queue.waiting.is_empty() {
             return Err(NotQueued::Full(parts));
         }
@@ -181,39 +179,26 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues a request that has its permit already. False if the endpoint is gone.
-    pub fn submit_permitted(&self, request: Request) -> bool {
-        let mut queue = self.queue();
-        if queue.is_closed {
-            return false;
-        }
-        queue.requests.push(request);
-        drop(queue);
-        self.notify();
-        true
-    }
-
-    /// Waits for a permit.
-    pub fn wait_for_room(&self, deadline: Instant) -> Result<(Ticket, Arc<Slot<Admission>>), ClientError> {
+    /// Lets a call wait for a permit.
+    pub fn wait_for_room(&self, unsent: Unsent) -> Result<Ticket, ClientError> {
         let mut queue = self.queue();
         if queue.is_closed {
             return Err(ClientError::Stopped);
         }
-        let (ticket, slot) = (queue.next_ticket, Slot::new());
+        let (ticket, deadline) = (queue.next_ticket, unsent.deadline);
         queue.next_ticket += 1;
         queue.earliest = Some(queue.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
-        queue.waiting.insert(ticket, Waiting { deadline, slot: Arc::clone(&slot) });
+        queue.waiting.insert(ticket, unsent);
         drop(queue);
         // Its deadline may be the next one.
         self.notify();
-        Ok((ticket, slot))
+        Ok(ticket)
     }
 
-    /// A wait for a permit is over before it had one.
-    pub fn leave_room(&self, ticket: Ticket) {
-        self.queue().waiting.remove(&ticket);
-        // What it had in its slot may be a permit, for the next in line.
-        self.notify();
+    /// The future of a call that waits was dropped. False if it waits no more.
+    pub fn leave_room(&self, ticket: Ticket) -> bool {
+        let unsent = self.queue().waiting.remove(&ticket);
+        unsent.is_some()
     }
 
     /// The future of an operation that has begun was dropped.
@@ -248,19 +233,16 @@ impl Shared {
         let mut queue = self.queue();
         queue.held -= self.freed.swap(0, Ordering::Relaxed);
         let late = queue.take_late(now);
-        let admitted = queue.admit(self.calls_max);
+        queue.admit(self);
         let taken = Taken {
             requests: core::mem::take(&mut queue.requests),
             cancelled: core::mem::take(&mut queue.cancelled),
-            admitted: admitted.len() + late.len(),
+            refused: late.len(),
             next_deadline: queue.earliest,
         };
         drop(queue);
-        for waiting in admitted {
-            waiting.complete(Ok(Permit(Arc::clone(self))));
-        }
-        for waiting in late {
-            waiting.complete(Err(ClientError::Full { calls_max: self.calls_max }));
+        for unsent in late {
+            unsent.slot.complete(Err(ClientError::Full { calls_max: self.calls_max }));
         }
         taken
     }
@@ -274,39 +256,36 @@ impl Shared {
         queue.cancelled.clear();
         drop(queue);
         drop(requests);
-        for waiting in waiting.into_values() {
-            waiting.slot.complete(Err(ClientError::Stopped));
+        for unsent in waiting.into_values() {
+            unsent.slot.complete(Err(ClientError::Stopped));
         }
     }
 }
 
 impl Queue {
     /// Those whose deadline has passed.
-    fn take_late(&mut self, now: Instant) -> Vec<Arc<Slot<Admission>>> {
+    fn take_late(&mut self, now: Instant) -> Vec<Unsent> {
         if self.earliest.is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }
-        let is_late = |waiting: &Waiting| waiting.deadline <= now;
+        let is_late = |unsent: &Unsent| unsent.deadline <= now;
         let late: Vec<Ticket> =
-            self.waiting.iter().filter(|(_, waiting)| is_late(waiting)).map(|(&ticket, _)| ticket).collect();
-        let late = late.into_iter().filter_map(|ticket| self.waiting.remove(&ticket));
-        let late = late.map(|waiting| waiting.slot).collect();
-        self.earliest = self.waiting.values().map(|waiting| waiting.deadline).min();
+            self.waiting.iter().filter(|(_, unsent)| is_late(unsent)).map(|(&ticket, _)| ticket).collect();
+        let late = late.into_iter().filter_map(|ticket| self.waiting.remove(&ticket)).collect();
+        self.earliest = self.waiting.values().map(|unsent| unsent.deadline).min();
         late
     }
 
-    /// Those that have their permit now, in the order of arrival.
-    fn admit(&mut self, calls_max: usize) -> Vec<Arc<Slot<Admission>>> {
-        let mut admitted = Vec::new();
-        while self.held < calls_max
-            && let Some((_, waiting)) = self.waiting.pop_first()
+    /// Gives free permits to those that wait, in the order of arrival.
+    fn admit(&mut self, shared: &Arc<Shared>) {
+        while self.held < shared.calls_max
+            && let Some((_, unsent)) = self.waiting.pop_first()
         {
             self.held += 1;
-            admitted.push(waiting.slot);
+            self.requests.push(unsent.permitted(Permit(Arc::clone(shared))));
         }
         if self.waiting.is_empty() {
             self.earliest = None;
         }
-        admitted
     }
 }

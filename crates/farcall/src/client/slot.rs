@@ -159,14 +159,14 @@ pub trait Stopped {
 pub struct Completer<T: Stopped> {
     /// `None` once it is filled.
     slot: Option<Arc<Slot<T>>>,
-    /// Given back when the operation has ended.
-    _permit: Permit,
+    /// Given back before the slot is filled: the side that waits may begin the next operation at once.
+    permit: Option<Permit>,
 }
 
 impl<T: Stopped> Completer<T> {
     /// The duty to fill `slot`.
     pub fn new(slot: Arc<Slot<T>>, permit: Permit) -> Self {
-        Self { slot: Some(slot), _permit: permit }
+        Self { slot: Some(slot), permit: Some(permit) }
     }
 
     /// The slot to be filled.
@@ -176,6 +176,7 @@ impl<T: Stopped> Completer<T> {
 
     /// Fills it.
     pub fn complete(mut self, end: T) {
+        self.permit = None;
         if let Some(slot) = self.slot.take() {
             slot.complete(end);
         }
@@ -184,6 +185,7 @@ impl<T: Stopped> Completer<T> {
 
 impl<T: Stopped> Drop for Completer<T> {
     fn drop(&mut self) {
+        self.permit = None;
         if let Some(slot) = self.slot.take() {
             slot.abandon(T::stopped());
         }
