@@ -21,8 +21,11 @@ use crate::status::{of_error, timeout_of};
 use crate::traced;
 use crate::wire::{Ask, ENOUGH, PATH_BYTES_MAX, Piece, bytes_of};
 
-/// How long a call without a deadline may wait for its next piece.
-const QUIET_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long a call without a deadline may wait for its next piece: as long as its session lives.
+const WITHOUT_DEADLINE: Duration = Duration::MAX;
+
+/// How long the server may take to hear that a call is cancelled.
+const CANCEL_WITHIN: Duration = Duration::from_secs(30);
 
 /// A channel of gRPC to one peer: give it to the `new` of a generated client. Clones are the same channel.
 ///
@@ -73,8 +76,11 @@ impl Channel {
 
     /// Asks the peer; the future is sent at once.
     pub(crate) fn ask(&self, ask: &Ask, deadline: Option<Instant>) -> ClientPending {
-        let left = deadline.map_or(QUIET_MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        self.client.call(self.peer, self.at, ask.encode()).within(left).into_future()
+        self.ask_within(ask, time_left(deadline, Instant::now()))
+    }
+
+    fn ask_within(&self, ask: &Ask, within: Duration) -> ClientPending {
+        self.client.call(self.peer, self.at, ask.encode()).within(within).into_future()
     }
 
     /// An exchange, and its span to the beginning of the response.
@@ -121,6 +127,10 @@ impl Channel {
         }
         Ok(response(piece, ended, pushes))
     }
+}
+
+fn time_left(deadline: Option<Instant>, now: Instant) -> Duration {
+    deadline.map_or(WITHOUT_DEADLINE, |deadline| deadline.saturating_duration_since(now))
 }
 
 fn response(mut piece: Piece, ended: Ended, pushes: Option<PushesAborted>) -> http::Response<Body> {
@@ -177,12 +187,9 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Outside of a runtime there is nobody to see the cancellation sent; the server has deadlines.
-        if !self.is_over
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let cancel = self.channel.ask(&Ask::Cancel { exchange: self.number }, None);
-            runtime.spawn(async move { drop(cancel.await) });
+        // Nobody waits for the answer: whoever drops this may be on any thread, without a runtime.
+        if !self.is_over {
+            self.channel.ask_within(&Ask::Cancel { exchange: self.number }, CANCEL_WITHIN).detach();
         }
     }
 }
@@ -200,5 +207,18 @@ impl tower_service::Service<http::Request<Body>> for Channel {
         // Here, and not when the future is polled: the scope is that of the caller.
         let span = traced::begin_call(&mut request, self.at);
         Box::pin(self.clone().spanned(request, span))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_the_time_to_its_deadline_and_without_one_no_limit() {
+        let now = Instant::now();
+        assert_eq!(time_left(Some(now + CANCEL_WITHIN), now), CANCEL_WITHIN);
+        assert_eq!(time_left(Some(now), now + CANCEL_WITHIN), Duration::ZERO);
+        assert_eq!(time_left(None, now), Duration::MAX);
     }
 }

@@ -8,6 +8,8 @@ use farcall::{Deferred, Peer};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::status::{TOO_MANY, UNKNOWN_EXCHANGE};
+
 /// The most exchanges of one caller.
 pub const EXCHANGES_MAX: usize = 4096;
 
@@ -38,29 +40,44 @@ impl Drop for Exchange {
 
 type OfPeer = HashMap<u64, Exchange>;
 
-/// All exchanges of a server.
+#[derive(Default)]
+struct All {
+    by_peer: HashMap<Peer, OfPeer>,
+    /// The server has ended: none begins any more.
+    is_closed: bool,
+}
+
+/// All exchanges of a server. The task of each has a clone: [`Exchanges::close`] ends the circle.
 #[derive(Clone, Default)]
-pub struct Exchanges(Arc<Mutex<HashMap<Peer, OfPeer>>>);
+pub struct Exchanges(Arc<Mutex<All>>);
 
 impl Exchanges {
-    fn all(&self) -> MutexGuard<'_, HashMap<Peer, OfPeer>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one; false if the caller has too many, or one of that number.
-    pub fn add(&self, peer: Peer, number: u64, exchange: Exchange) -> bool {
-        let mut all = self.all();
-        let of_peer = all.entry(peer).or_default();
-        if of_peer.len() >= EXCHANGES_MAX || of_peer.contains_key(&number) {
-            return false;
+    /// Whether one of that number may begin; if not, the code with which it is refused. Until the same thread
+    /// has added it, only closing changes that.
+    pub fn check(&self, peer: Peer, number: u64) -> Result<(), u8> {
+        let all = self.all();
+        let of_peer = all.by_peer.get(&peer);
+        if of_peer.is_some_and(|of| of.len() >= EXCHANGES_MAX || of.contains_key(&number)) {
+            return Err(TOO_MANY);
         }
-        of_peer.insert(number, exchange);
-        true
+        if all.is_closed { Err(UNKNOWN_EXCHANGE) } else { Ok(()) }
+    }
+
+    /// Adds one that was checked. After the end of the server it is over at once.
+    pub fn add(&self, peer: Peer, number: u64, exchange: Exchange) {
+        let mut all = self.all();
+        if !all.is_closed {
+            all.by_peer.entry(peer).or_default().insert(number, exchange);
+        }
     }
 
     /// Says which task works for an exchange; ends it if the exchange is over.
     pub fn set_task(&self, peer: Peer, number: u64, task: AbortHandle) {
-        match self.all().get_mut(&peer).and_then(|of_peer| of_peer.get_mut(&number)) {
+        match self.all().by_peer.get_mut(&peer).and_then(|of_peer| of_peer.get_mut(&number)) {
             Some(exchange) => exchange.task = Some(task),
             None => task.abort(),
         }
@@ -68,16 +85,16 @@ impl Exchanges {
 
     /// What `look` finds in an exchange.
     pub fn with<T>(&self, peer: Peer, number: u64, look: impl FnOnce(&Exchange) -> Option<T>) -> Option<T> {
-        look(self.all().get(&peer)?.get(&number)?)
+        look(self.all().by_peer.get(&peer)?.get(&number)?)
     }
 
     /// Ends an exchange.
     pub fn remove(&self, peer: Peer, number: u64) {
         let mut all = self.all();
-        let Some(of_peer) = all.get_mut(&peer) else { return };
+        let Some(of_peer) = all.by_peer.get_mut(&peer) else { return };
         let removed = of_peer.remove(&number);
         if of_peer.is_empty() {
-            all.remove(&peer);
+            all.by_peer.remove(&peer);
         }
         // Its end may drop what takes long.
         drop(all);
@@ -86,12 +103,21 @@ impl Exchanges {
 
     /// Ends those of a caller that is dead.
     pub fn remove_all_of(&self, peer: Peer) {
-        let removed = self.all().remove(&peer);
+        let removed = self.all().by_peer.remove(&peer);
+        drop(removed);
+    }
+
+    /// Ends all, and lets none begin.
+    pub fn close(&self) {
+        let mut all = self.all();
+        all.is_closed = true;
+        let removed = core::mem::take(&mut all.by_peer);
+        drop(all);
         drop(removed);
     }
 
     /// The callers that have some.
     pub fn peers(&self) -> Vec<Peer> {
-        self.all().keys().copied().collect()
+        self.all().by_peer.keys().copied().collect()
     }
 }

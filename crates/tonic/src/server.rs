@@ -5,16 +5,20 @@
 //! else becomes a task of tokio.
 
 use core::convert::Infallible;
-use core::future::Future;
+use core::future::{Future, IntoFuture as _};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use farcall::spans::BegunSpan;
-use farcall::{CallError, Client, ClientError, Deferred, Endpoint, Peer, Reply, Request, Service};
+use farcall::{
+    CallError, CallRefused, Client, ClientError, ClientPending, Deferred, Endpoint, Peer, Reply, Request,
+    Service,
+};
 use http_body::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -25,7 +29,7 @@ use tonic::body::Body;
 use crate::GRPC;
 use crate::exchanges::{Exchange, Exchanges, Pushed};
 use crate::pieces::{Answering, failed};
-use crate::status::{MALFORMED, TOO_MANY, UNKNOWN_EXCHANGE, timeout_of};
+use crate::status::{MALFORMED, UNKNOWN_EXCHANGE, timeout_of};
 use crate::traced;
 use crate::wire::{Ask, ENOUGH, Piece, bytes_of};
 
@@ -60,11 +64,13 @@ impl<S> Served for S where
 {
 }
 
-/// A service that is served until this is dropped.
+/// How long the piece that says that the deadline has passed waits for a caller that asks.
+const LATE_GRACE: Duration = Duration::from_secs(1);
+
+/// A service that is served until this is dropped, which ends what is in flight.
 #[derive(Debug)]
 pub struct Server {
     client: Client,
-    watch: tokio::task::AbortHandle,
 }
 
 impl Server {
@@ -93,8 +99,8 @@ impl Server {
         let acceptor = Acceptor { service, exchanges: exchanges.clone(), runtime: runtime.clone() };
         endpoint.serve(at, move |request, reply| acceptor.accept(&request, reply));
         let client = Client::start(endpoint)?;
-        let watch = runtime.spawn(watch_callers(client.clone(), at, exchanges)).abort_handle();
-        Ok(Self { client, watch })
+        runtime.spawn(watch(client.clone(), at, exchanges));
+        Ok(Self { client })
     }
 
     /// The endpoint, for listening under a name: `server.client().run(async |endpoint| …)`.
@@ -105,25 +111,46 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.watch.abort();
         self.client.stop();
     }
 }
 
-/// Ends exchanges of callers that are dead, which say nothing any more.
-async fn watch_callers(client: Client, at: Service, exchanges: Exchanges) {
+/// Ends exchanges that have no caller any more: those of callers that are dead, and all when the endpoint is
+/// gone. Not before, or the callers would hear that their calls were dropped instead of that the server is
+/// gone.
+async fn watch(client: Client, at: Service, exchanges: Exchanges) {
+    let gone = client.run(async |_| core::future::pending::<()>().await);
+    tokio::select! {
+        _ = gone => exchanges.close(),
+        () = watch_callers(client, at, &exchanges) => {}
+    }
+}
+
+/// Ends exchanges of callers that are dead, which say nothing any more. Each caller is asked by itself: one
+/// that is late holds up no other.
+async fn watch_callers(client: Client, at: Service, exchanges: &Exchanges) {
+    let mut questions: HashMap<Peer, ClientPending> = HashMap::new();
     loop {
         tokio::time::sleep(LIVE_PERIOD).await;
-        for peer in exchanges.peers() {
-            let question = client.call(peer, at, Ask::Live.encode()).within(LIVE_TIMEOUT);
-            let is_dead =
-                |error| matches!(error, ClientError::Call(CallError::PeerDown(_) | CallError::NotSent(_)));
-            // Whatever else comes back is a sign of life.
-            if question.await.is_err_and(is_dead) {
-                exchanges.remove_all_of(peer);
+        questions.retain(|peer, question| {
+            let mut look = Context::from_waker(Waker::noop());
+            let Poll::Ready(end) = Pin::new(question).poll(&mut look) else { return true };
+            match end {
+                Err(error) if is_dead(&error) => exchanges.remove_all_of(*peer),
+                // Whatever else comes back is a sign of life, or says nothing of the caller.
+                _ => {}
             }
+            false
+        });
+        for peer in exchanges.peers() {
+            let ask = || client.call(peer, at, Ask::Live.encode()).within(LIVE_TIMEOUT).into_future();
+            questions.entry(peer).or_insert_with(ask);
         }
     }
+}
+
+fn is_dead(error: &ClientError) -> bool {
+    matches!(error, ClientError::Call(CallError::PeerDown(_) | CallError::NotSent(CallRefused::Down)))
 }
 
 struct Acceptor<S> {
@@ -143,6 +170,10 @@ impl<S: Served> Acceptor<S> {
                 let deadline = timeout_of(&headers).map(|timeout| Instant::now() + timeout);
                 *http.headers_mut() = headers;
                 let begun = Begun { peer, number: exchange, deadline };
+                // Before the service sees anything of it.
+                if let Err(code) = self.exchanges.check(peer, exchange) {
+                    return reply.refuse(code);
+                }
                 let span = traced::begin_handler(&mut http, request.service());
                 if is_whole {
                     self.begin_whole(http.map(|()| whole(data)), begun, span, reply);
@@ -192,18 +223,14 @@ impl<S: Served> Acceptor<S> {
         match started {
             Ok(Ok((piece, rest))) => {
                 let more = !piece.is_last;
-                if more && !self.exchanges.add(begun.peer, begun.number, exchange) {
-                    return reply.refuse(TOO_MANY);
-                }
                 reply.send(piece.encode());
                 if more {
+                    self.exchanges.add(begun.peer, begun.number, exchange);
                     self.spawn(begun, serve_pulls(self.exchanges.clone(), begun, rest, pulled));
                 }
             }
             Ok(Err(first)) => {
-                if !self.exchanges.add(begun.peer, begun.number, exchange) {
-                    return reply.refuse(TOO_MANY);
-                }
+                self.exchanges.add(begun.peer, begun.number, exchange);
                 let (deferred, _context) = reply.defer();
                 let exchanges = self.exchanges.clone();
                 self.spawn(begun, async move {
@@ -232,9 +259,7 @@ impl<S: Served> Acceptor<S> {
     ) {
         let ((pushes, pushed), (pulls, pulled)) = (mpsc::channel(1), mpsc::channel(1));
         let exchange = Exchange { pushes: Some(pushes), pulls, task: None };
-        if !self.exchanges.add(begun.peer, begun.number, exchange) {
-            return reply.refuse(TOO_MANY);
-        }
+        self.exchanges.add(begun.peer, begun.number, exchange);
         reply.send(Piece::default().encode());
         let request = request.map(|()| Body::new(Pushes { first: data, pushed, is_over: false }));
         let (mut service, exchanges) = (self.service.clone(), self.exchanges.clone());
@@ -290,7 +315,8 @@ async fn next_piece<F: Future<Output = Response>>(answering: &mut Answering<F>, 
     timeout_at(deadline, answering.next()).await.unwrap_or_else(|_| late())
 }
 
-/// Gives the caller a piece whenever it asks for one, to the last.
+/// Gives the caller a piece whenever it asks for one, to the last, or until the deadline has passed and it
+/// does not ask.
 async fn serve_pulls<F: Future<Output = Response>>(
     exchanges: Exchanges,
     begun: Begun,
@@ -300,11 +326,21 @@ async fn serve_pulls<F: Future<Output = Response>>(
     loop {
         // The service works on before anything is asked for: its request may have to be read for that.
         let piece = next_piece(&mut answering, begun).await;
-        let Some(asked) = pulled.recv().await else { return };
+        let Some(asked) = next_pull(&mut pulled, begun).await else {
+            return exchanges.remove(begun.peer, begun.number);
+        };
         asked.send(piece.encode());
         if piece.is_last {
             return exchanges.remove(begun.peer, begun.number);
         }
+    }
+}
+
+/// The next piece that is asked for; `None` when none will be.
+async fn next_pull(pulled: &mut mpsc::Receiver<Deferred>, begun: Begun) -> Option<Deferred> {
+    match begun.deadline {
+        Some(deadline) => timeout_at(deadline + LATE_GRACE, pulled.recv()).await.ok()?,
+        None => pulled.recv().await,
     }
 }
 
@@ -360,3 +396,6 @@ impl http_body::Body for Pushes {
         Poll::Ready(None)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -202,3 +202,45 @@ fn deadlines_end_streams() {
         drop(notes);
     });
 }
+
+#[test]
+fn a_server_that_is_dropped_ends_its_streams() {
+    over_each(|transport| async move {
+        let guide = Guide::default();
+        let pair = serve(transport, RouteGuideServer::new(guide.clone()));
+        let mut client = RouteGuideClient::new(pair.channel.clone());
+        let mut features = client.list_features(Rectangle::default()).await.expect("a stream").into_inner();
+        assert!(features.message().await.expect("no failure").is_some());
+        drop(pair.server);
+        guide.dropped.notified().await;
+        drop(features);
+    });
+}
+
+#[test]
+fn a_stream_that_is_dropped_outside_of_a_runtime_is_cancelled() {
+    over_each(|transport| async move {
+        let guide = Guide::default();
+        let pair = serve(transport, RouteGuideServer::new(guide.clone()));
+        let mut client = RouteGuideClient::new(pair.channel.clone());
+        let mut features = client.list_features(Rectangle::default()).await.expect("a stream").into_inner();
+        assert!(features.message().await.expect("no failure").is_some());
+        std::thread::spawn(move || drop(features)).join().expect("it is dropped");
+        guide.dropped.notified().await;
+    });
+}
+
+#[test]
+fn a_stream_that_nobody_reads_ends_with_its_deadline() {
+    over_each(|transport| async move {
+        let guide = Guide::default();
+        let pair = serve(transport, RouteGuideServer::new(guide.clone()));
+        let mut client = RouteGuideClient::new(pair.channel.clone());
+        let mut request = Request::new(Rectangle::default());
+        // Long enough for the first message, which is there at once.
+        request.set_timeout(std::time::Duration::from_secs(1));
+        let mut features = client.list_features(request).await.expect("a stream").into_inner();
+        guide.dropped.notified().await;
+        while let Ok(Some(_)) = features.message().await {}
+    });
+}
