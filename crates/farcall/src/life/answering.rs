@@ -1,8 +1,8 @@
 //! Those who ask whether this process lives.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::place::Key;
@@ -34,6 +34,10 @@ pub enum Fate {
     Ends,
 }
 
+/// The system has nothing to accept another connection with, which waits until it has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoDescriptor;
+
 /// All of them.
 #[derive(Default)]
 pub struct Askers(Vec<Asker>);
@@ -48,8 +52,21 @@ impl Askers {
     }
 
     /// Takes in those that wait to be accepted.
-    pub fn accept(&mut self, listener: &TcpListener, now: Instant) {
-        while let Ok((stream, _)) = listener.accept() {
+    pub fn accept(
+        &mut self,
+        mut accept: impl FnMut() -> io::Result<TcpStream>,
+        now: Instant,
+    ) -> Result<(), NoDescriptor> {
+        loop {
+            let stream = match accept() {
+                Ok(stream) => stream,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(()),
+                    // It was gone before it was taken.
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                    _ => return Err(NoDescriptor),
+                },
+            };
             // What blocked would hold up all answers.
             if stream.set_nonblocking(true).is_err() {
                 continue;

@@ -7,6 +7,7 @@
 //! the process is of this machine, as long as that has it. Of a machine that is gone the kernel's own
 //! keepalive tells.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,13 +21,15 @@ use farcall_transport::LifeAnswer;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
 
+use super::REQUESTS_MAX;
 use super::place::Place;
 use super::words::{ANSWER_BYTES, Question};
 
 /// How long a process may stand still that somebody's kernel speaks for.
 pub const STANDSTILL_MAX: Duration = Duration::from_secs(600);
 
-/// The most connections at a time; beyond, the one that was used the longest time ago makes room.
+/// The most connections at a time; beyond, the one that was used the longest time ago of those on which
+/// nothing is asked makes room, and while there is none such, questions wait.
 const ASKED_MAX: usize = 512;
 
 /// How long a connection stays that nobody asks over.
@@ -89,12 +92,14 @@ pub struct Asked {
 /// All of them.
 pub struct AskedOnes {
     asked: Vec<Asked>,
+    /// Those that found no room, in the order in which they came.
+    queued: VecDeque<Request>,
     entropy: Entropy,
 }
 
 impl AskedOnes {
     pub fn new(entropy: Entropy) -> Self {
-        Self { asked: Vec::new(), entropy }
+        Self { asked: Vec::new(), queued: VecDeque::new(), entropy }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Asked> {
@@ -105,28 +110,53 @@ impl AskedOnes {
         self.asked.is_empty()
     }
 
-    /// Asks a process, over the connection that leads there if there is one.
-    pub fn ask(&mut self, request: Request, now: Instant) {
-        let Some(place) = Place::from_port(request.port) else { return };
+    /// Asks those that found no room before, and then these.
+    pub fn ask_all(&mut self, requests: Vec<Request>, now: Instant) {
+        for request in core::mem::take(&mut self.queued).into_iter().chain(requests) {
+            if let Some(request) = self.ask(request, now) {
+                self.queue(request);
+            }
+        }
+    }
+
+    /// Asks a process, over the connection that leads there if there is one. Gives the request back when
+    /// there is no room.
+    fn ask(&mut self, request: Request, now: Instant) -> Option<Request> {
+        let place = Place::from_port(request.port)?;
         let known = self.asked.iter().position(|asked| asked.port == request.port);
         let index = match known {
             Some(index) => index,
+            None if !self.make_room() => return Some(request),
             None => {
-                let Ok(stream) = open(&place) else { return };
-                self.make_room();
+                let stream = open(&place).ok()?;
                 self.asked.push(Asked::new(stream, request.port, place, now));
                 self.asked.len() - 1
             }
         };
         let number = self.entropy.bits();
         self.asked[index].ask(request, number, now);
+        None
     }
 
-    fn make_room(&mut self) {
-        if self.asked.len() == ASKED_MAX
-            && let Some(oldest) = (0..ASKED_MAX).min_by_key(|index| self.asked[*index].used_at)
-        {
-            self.asked.swap_remove(oldest);
+    /// Whether there is room for another connection. One that is set up, or over which an answer is awaited,
+    /// makes none: its peers would be taken for dead.
+    fn make_room(&mut self) -> bool {
+        if self.asked.len() < ASKED_MAX {
+            return true;
+        }
+        let idle = (0..self.asked.len()).filter(|&index| self.asked[index].state == State::Idle);
+        let oldest = idle.min_by_key(|&index| self.asked[index].used_at);
+        oldest.map(|oldest| self.asked.swap_remove(oldest)).is_some()
+    }
+
+    /// Lets a request wait for room. What an endpoint asks again meanwhile is in the queue already, and what
+    /// finds no room even there is asked again.
+    fn queue(&mut self, request: Request) {
+        let is_same = |other: &Request| {
+            other.session == request.session && Arc::ptr_eq(&other.mailbox, &request.mailbox)
+        };
+        if self.queued.len() < REQUESTS_MAX && !self.queued.iter().any(is_same) {
+            self.queued.push_back(request);
         }
     }
 
@@ -246,5 +276,46 @@ fn open(place: &Place) -> Result<TcpStream, Errno> {
     match connect(&socket, &place.address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::{Key, Process};
+    use super::*;
+
+    #[test]
+    fn who_is_asked_makes_no_room_for_others_and_these_wait_for_it() {
+        // It accepts nothing, so that no question is answered.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let (now, mailbox) = (Instant::now(), Arc::<Mailbox>::default());
+        let request = |number: usize| {
+            let process = Process { number: 1, started: 1 };
+            let place = Place { address, endpoint: number as u64, key: Key(1), process };
+            Request {
+                port: place.to_port(),
+                session: SessionId(number as u32),
+                mailbox: Arc::clone(&mailbox),
+            }
+        };
+        let mut asked = AskedOnes::new(Entropy::from_seed([7; 32]));
+        asked.ask_all((0..ASKED_MAX).map(request).collect(), now);
+        let waiting =
+            |asked: &AskedOnes| asked.queued.iter().map(|request| request.session).collect::<Vec<_>>();
+        assert_eq!((asked.asked.len(), waiting(&asked)), (ASKED_MAX, vec![]));
+        asked.ask_all(vec![request(ASKED_MAX), request(ASKED_MAX + 1), request(ASKED_MAX)], now);
+        let both = [SessionId(ASKED_MAX as u32), SessionId(ASKED_MAX as u32 + 1)];
+        assert_eq!(waiting(&asked), both, "each waits once");
+        for number in 0..ASKED_MAX {
+            let port = request(number).port;
+            assert!(asked.iter().any(|other| other.port == port), "number {number} is asked still");
+        }
+        // One has been answered.
+        asked.asked[3].state = State::Idle;
+        let idle = asked.asked[3].port;
+        asked.ask_all(Vec::new(), now);
+        assert_eq!((asked.asked.len(), waiting(&asked)), (ASKED_MAX, vec![both[1]]));
+        assert!(asked.iter().all(|other| other.port != idle), "it made room");
     }
 }

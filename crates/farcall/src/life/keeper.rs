@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use farcall_base::Entropy;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::answering::{Asker, Askers};
+use super::REQUESTS_MAX;
+use super::answering::{Asker, Askers, NoDescriptor};
 use super::asking::{Asked, AskedOnes, Request};
 use super::place::{Key, Place, Process};
 use crate::bootstrap::random;
@@ -22,8 +23,8 @@ use crate::bootstrap::random;
 /// How often connections are looked at that may have become idle.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The most questions that wait for the thread. What finds no room is asked again.
-const REQUESTS_MAX: usize = 4096;
+/// How long accepting rests after the system had no descriptor for another connection.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// The keeper of this process, while anybody needs it.
 static KEEPER: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
@@ -144,12 +145,14 @@ struct Turns {
     listeners: Vec<Arc<TcpListener>>,
     askers: Askers,
     asked: AskedOnes,
+    /// When accepting goes on, if it rests.
+    accept_again: Option<Instant>,
 }
 
 impl Turns {
     fn new(shared: Arc<Shared>) -> Self {
         let asked = AskedOnes::new(Entropy::from_seed(random()));
-        Self { shared, listeners: Vec::new(), askers: Askers::default(), asked }
+        Self { shared, listeners: Vec::new(), askers: Askers::default(), asked, accept_again: None }
     }
 
     fn run(mut self) {
@@ -172,10 +175,14 @@ impl Turns {
                 now,
             );
             self.asked.go_on(|asked: &Asked| is_ready(asked.stream.as_raw_fd()), now);
+            self.accept_again = self.accept_again.filter(|again| *again > now);
             for listener in self.listeners.iter().filter(|listener| is_ready(listener.as_raw_fd())) {
-                self.askers.accept(listener, now);
+                let accept = || listener.accept().map(|(stream, _)| stream);
+                if self.askers.accept(accept, now) == Err(NoDescriptor) {
+                    self.accept_again = Some(now + ACCEPT_REST);
+                }
             }
-            requests.into_iter().for_each(|request| self.asked.ask(request, now));
+            self.asked.ask_all(requests, now);
         }
     }
 
@@ -183,15 +190,20 @@ impl Turns {
     fn wait(&self) -> BTreeSet<RawFd> {
         let read = |descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
         let mut waited: Vec<PollFd<'_>> = vec![read(self.shared.waker.as_fd())];
-        waited.extend(self.listeners.iter().map(|listener| read(listener.as_fd())));
+        // One that has connections which cannot be accepted would be ready all the time.
+        let listened = if self.accept_again.is_some() { &[][..] } else { &self.listeners };
+        waited.extend(listened.iter().map(|listener| read(listener.as_fd())));
         waited.extend(self.askers.iter().map(|asker| read(asker.stream.as_fd())));
         waited.extend(self.asked.iter().map(|asked| {
             let flags = if asked.is_connecting() { PollFlags::OUT } else { PollFlags::IN };
             PollFd::from_borrowed_fd(asked.stream.as_fd(), flags)
         }));
         let has_connections = !self.askers.is_empty() || !self.asked.is_empty();
-        let limit = has_connections.then_some(&LOOK_EVERY);
-        if poll(&mut waited, limit).is_err() {
+        let limit = match self.accept_again {
+            Some(again) => Some(timespec(again.saturating_duration_since(Instant::now()))),
+            None => has_connections.then_some(LOOK_EVERY),
+        };
+        if poll(&mut waited, limit.as_ref()).is_err() {
             // Interrupted, or out of memory for a moment: that must not become a busy loop.
             std::thread::sleep(Duration::from_millis(1));
             return BTreeSet::new();
@@ -206,5 +218,45 @@ impl Turns {
         let mut count = [0; 8];
         // Nothing to read where something else woke the thread.
         let _ = rustix::io::read(&self.shared.waker, &mut count);
+    }
+}
+
+/// Rounded up, so that a time that is waited for has come when the wait ends.
+fn timespec(duration: Duration) -> Timespec {
+    let duration = duration + Duration::from_micros(1);
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn turns(listener: &Arc<TcpListener>) -> Turns {
+        let shared = Shared {
+            key: Key(1),
+            process: Process::current(),
+            waker: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor"),
+            state: Mutex::default(),
+        };
+        let mut turns = Turns::new(Arc::new(shared));
+        turns.listeners.push(Arc::clone(listener));
+        turns
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_accepted_wakes_nobody_until_accepting_goes_on() {
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let _asker = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let mut turns = turns(&listener);
+        let refused = turns.askers.accept(|| Err(rustix::io::Errno::MFILE.into()), Instant::now());
+        assert_eq!(refused, Err(NoDescriptor));
+        turns.accept_again = Some(Instant::now() + Duration::from_secs(3600));
+        turns.shared.wake();
+        let ready = turns.wait();
+        assert!(!ready.contains(&listener.as_raw_fd()), "{ready:?}");
+        turns.accept_again = None;
+        assert!(turns.wait().contains(&listener.as_raw_fd()));
     }
 }

@@ -24,6 +24,10 @@ use asking::{Mailbox, Request};
 use keeper::Keeper;
 use place::Place;
 
+/// The most questions that wait for the thread, and the most that wait for a connection. What finds no room
+/// is asked again.
+const REQUESTS_MAX: usize = 4096;
+
 /// Answers for an endpoint of this process, and asks for it.
 pub struct Watch {
     keeper: Arc<Keeper>,
