@@ -18,6 +18,14 @@ const LONG: Duration = Duration::from_secs(60);
 /// More than a stack of 2 MiB has room for, if each end were told within the end before it.
 const MEMBERS: u64 = 4000;
 
+/// Kinds of messages of the registry.
+const WELCOME: u8 = 129;
+const LISTED: u8 = 133;
+const CURRENT: u8 = 135;
+const COMPARED: u8 = 136;
+const FULL: u8 = 139;
+const NOT_LISTED: u8 = 140;
+
 /// A message of the registry's protocol (docs/bootstrap.md): its length, its kind, its fields.
 fn frame(kind: u8, fields: &[&[u8]]) -> Vec<u8> {
     let length = 1 + fields.iter().map(|field| field.len()).sum::<usize>();
@@ -67,9 +75,9 @@ fn withdraw(name: &str, key: &str) -> Vec<u8> {
 /// A member that says this once it has joined. Waits until it is welcome.
 fn member(at: SocketAddr, number: u64, says: &[Vec<u8>]) -> TcpStream {
     let mut stream = TcpStream::connect(at).expect("it listens");
-    stream.write_all(&[join(number), says.concat()].concat()).expect("it reads");
     stream.set_read_timeout(Some(LONG)).expect("a limit");
-    stream.read_exact(&mut [0; 1]).expect("it is welcome");
+    stream.write_all(&[join(number), says.concat()].concat()).expect("it reads");
+    assert_eq!(receive(&mut stream).0, WELCOME);
     stream
 }
 
@@ -78,6 +86,9 @@ fn link(at: SocketAddr, number: u64) -> TcpStream {
     let before = watch(&format!("c{}", number.wrapping_sub(1)));
     member(at, number, &[before, register(&format!("c{number}"), "ring+shm#0", "a")])
 }
+
+/// The most registers of a registry.
+const VALUES_MAX: usize = 4096;
 
 /// Long addresses of this many endpoints fit into what a member may store.
 const ENDPOINTS: usize = 300;
@@ -89,6 +100,15 @@ fn crowd(at: SocketAddr, number: u64) -> TcpStream {
         .map(|endpoint| register("orders", &format!("basic+udp#{endpoint}"), &address))
         .collect();
     member(at, number, &all)
+}
+
+/// The next message of the registry: its kind and its fields.
+fn receive(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("a message");
+    let mut message = vec![0; u32::from_le_bytes(length) as usize];
+    stream.read_exact(&mut message).expect("all of it");
+    (message[0], message.split_off(1))
 }
 
 /// Waits until a connection knows this many servers.
@@ -127,6 +147,53 @@ fn a_name_of_any_size_reaches_honest_watchers_beside_those_that_do_not_read() {
     drop(connection);
     drop(crowds);
     wait_for_servers(&second, 0);
+}
+
+fn compare_and_set(request: u64, key: &str) -> Vec<u8> {
+    frame(11, &[&request.to_le_bytes(), &text(key), &0_u64.to_le_bytes(), &text("value")])
+}
+
+#[test]
+fn a_register_too_many_is_declined_and_its_member_stays() {
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let mut stream = member(registry.address(), 1, &[register("orders", "ring+shm#0", "a")]);
+    let registers = VALUES_MAX as u64;
+    for request in 0..registers {
+        stream.write_all(&compare_and_set(request, &request.to_string())).expect("it reads");
+        assert_eq!(receive(&mut stream).0, COMPARED, "number {request}");
+    }
+    let late = [compare_and_set(registers, "one more"), compare_and_set(registers + 1, "0")].concat();
+    stream.write_all(&late).expect("it reads");
+    assert_eq!(receive(&mut stream), (FULL, registers.to_le_bytes().to_vec()));
+    assert_eq!(receive(&mut stream).0, COMPARED, "what is there is there still");
+    stream.write_all(&watch("orders")).expect("it reads");
+    assert_eq!(receive(&mut stream).0, LISTED, "its name is registered");
+}
+
+#[test]
+fn a_name_too_many_is_declined_and_the_others_stay() {
+    let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
+    let mut stream = crowd(registry.address(), 1);
+    let (long, mut declined) = ("a".repeat(3000), 0);
+    for number in 0..100 {
+        let name = register("more", &format!("basic+udp#{number}"), &long);
+        stream.write_all(&name).expect("it reads");
+    }
+    stream.write_all(&watch("nobody")).expect("it reads");
+    loop {
+        match receive(&mut stream).0 {
+            NOT_LISTED => declined += 1,
+            CURRENT => break,
+            other => panic!("{other} is no answer to this"),
+        }
+    }
+    assert!((1..100).contains(&declined), "{declined} are declined");
+    let settings = settings(&[]);
+    let place = HostPort::from(registry.address());
+    let node = Node::new(Bootstrap::open(&place, LONG).expect("it joins"), settings.clone());
+    let endpoint = node.endpoint_with(TransportKind::BASIC_UDP, &settings).expect("an endpoint");
+    wait_for_servers(&endpoint.connect("orders").expect("a name"), ENDPOINTS);
+    wait_for_servers(&endpoint.connect("more").expect("a name"), 100 - declined);
 }
 
 #[test]

@@ -130,6 +130,12 @@ pub(super) enum Answer {
     Compared { request: u64, was_set: bool, revision: u64, value: Vec<u8> },
     /// How many ranks are not at the barrier, and the first [`MISSING_NAMED_MAX`] of them.
     Missing { request: u64, count: u32, ranks: Vec<u32> },
+    /// The registry stores as much as it may, and has not taken note of the request.
+    Full { request: u64 },
+    /// Nor of an endpoint that listens under a name.
+    NotListed { name: String, key: String },
+    /// Nor of an address.
+    NotPublished { key: String },
 }
 
 impl Ask {
@@ -169,6 +175,21 @@ impl Ask {
                 put_bytes(out, value);
             }),
             Self::Missing { request, name } => numbered(12, *request, |out| put_bytes(out, name.as_bytes())),
+        }
+    }
+
+    /// What the registry says when it has no room for it; `None` of what needs none.
+    pub(super) fn without_room(&self) -> Option<Answer> {
+        match self {
+            Self::Publish { key, .. } => Some(Answer::NotPublished { key: key.clone() }),
+            Self::Register { name, key, .. } => {
+                Some(Answer::NotListed { name: name.clone(), key: key.clone() })
+            }
+            Self::Resolve { request, .. }
+            | Self::Barrier { request, .. }
+            | Self::Watch { request, .. }
+            | Self::CompareAndSet { request, .. } => Some(Answer::Full { request: *request }),
+            _ => None,
         }
     }
 
@@ -288,6 +309,12 @@ impl Answer {
                 ranks.iter().for_each(|rank| out.extend_from_slice(&rank.to_le_bytes()));
             }),
             Self::Restarted { request } => numbered(138, *request, |_| ()),
+            Self::Full { request } => numbered(139, *request, |_| ()),
+            Self::NotListed { name, key } => frame(140, |out| {
+                put_bytes(out, name.as_bytes());
+                put_bytes(out, key.as_bytes());
+            }),
+            Self::NotPublished { key } => frame(141, |out| put_bytes(out, key.as_bytes())),
         }
     }
 
@@ -323,6 +350,9 @@ impl Answer {
                 },
             },
             138 => Self::Restarted { request: fields.u64()? },
+            139 => Self::Full { request: fields.u64()? },
+            140 => Self::NotListed { name: fields.text(NAME_BYTES_MAX)?, key: fields.text(NAME_BYTES_MAX)? },
+            141 => Self::NotPublished { key: fields.text(NAME_BYTES_MAX)? },
             _ => return Err(Malformed("an unknown kind of message")),
         };
         fields.end()?;
@@ -332,7 +362,9 @@ impl Answer {
     /// The request that it answers.
     pub(super) fn request(&self) -> Option<u64> {
         match self {
-            Self::Welcome { .. } | Self::Refused(_) => None,
+            Self::Welcome { .. } | Self::Refused(_) | Self::NotListed { .. } | Self::NotPublished { .. } => {
+                None
+            }
             Self::Resolved { request, .. }
             | Self::Released { request }
             | Self::Listed { request, .. }
@@ -340,6 +372,7 @@ impl Answer {
             | Self::Current { request }
             | Self::Restarted { request }
             | Self::Compared { request, .. }
+            | Self::Full { request }
             | Self::Missing { request, .. } => Some(*request),
         }
     }

@@ -121,6 +121,9 @@ pub enum ResolveError {
     /// Too many threads of this process wait.
     #[error("{WAITS_MAX} threads of this process wait for the directory, the limit; let some finish first")]
     TooManyWaits,
+    /// The registry has no room for the request.
+    #[error("the registry stores as much as it may; use fewer endpoints and names, or another registry")]
+    RegistryFull,
     /// The rendezvous refused this process when it came back after a lost connection.
     #[error("this process is no member of the cluster any more: {0}")]
     Refused(#[from] Refusal),
@@ -178,6 +181,9 @@ pub enum BarrierError {
     /// Too many threads of this process wait.
     #[error("{BARRIER_WAITS_MAX} threads of this process wait at barriers, the limit; let some finish first")]
     TooManyWaits,
+    /// The registry has no room for the request.
+    #[error("the registry stores as much as it may; use fewer endpoints and names, or another registry")]
+    RegistryFull,
     /// The rendezvous refused this process when it came back after a lost connection.
     #[error("this process is no member of the cluster any more: {0}")]
     Refused(#[from] Refusal),

@@ -158,7 +158,12 @@ impl Member {
             return None;
         }
         let (request, listing) = (state.next_request(), Listing::new());
-        let watch = Watch { name: name.to_owned(), watchers: 1, listing: Arc::clone(&listing) };
+        let watch = Watch {
+            name: name.to_owned(),
+            watchers: 1,
+            is_without_room: false,
+            listing: Arc::clone(&listing),
+        };
         if state.link.is_none() {
             listing.source_lost(state.trouble.as_deref().unwrap_or("it is being connected to"));
         }
@@ -224,7 +229,7 @@ impl Member {
         self.shared.send(&mut state, &ask);
         let mut outcome = loop {
             if let Some(answer) = state.waits.get_mut(&request).and_then(|wait| wait.answer.take()) {
-                break Ok(answer);
+                break if let Answer::Full { .. } = answer { Err(WaitError::Full) } else { Ok(answer) };
             }
             if let Some(answer) = known(&state) {
                 break Ok(answer);

@@ -207,6 +207,7 @@ impl Directory {
                 }
                 WaitError::TooMany | WaitError::Occupied => ResolveError::TooManyWaits,
                 WaitError::Missing(_) => unreachable!("nobody waits for ranks here"),
+                WaitError::Full => ResolveError::RegistryFull,
                 WaitError::Refused(refusal) => ResolveError::Refused(refusal),
             }),
         }
@@ -234,6 +235,7 @@ impl Directory {
             WaitError::Missing(missing) => BarrierError::TimedOut { name: name.to_owned(), within, missing },
             WaitError::TooMany => BarrierError::TooManyWaits,
             WaitError::Occupied => BarrierError::Occupied { name: name.to_owned() },
+            WaitError::Full => BarrierError::RegistryFull,
             WaitError::Refused(refusal) => BarrierError::Refused(refusal),
         })
     }
@@ -306,6 +308,7 @@ impl Directory {
                     WaitError::TimedOut { .. } => CompareError::Unreachable { within },
                     WaitError::TooMany | WaitError::Occupied => CompareError::TooManyWaits,
                     WaitError::Missing(_) => unreachable!("nobody waits for ranks here"),
+                    WaitError::Full => CompareError::Refused(Refusal::Full),
                     WaitError::Refused(refusal) => CompareError::Refused(refusal),
                 }),
         }
@@ -350,7 +353,7 @@ pub enum CompareError {
     /// Too many threads of this process wait.
     #[error("too many threads of this process wait for the registry; let some finish first")]
     TooManyWaits,
-    /// The registry refused this process.
+    /// The registry refused this process, or has no room for the register.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The registry cannot be asked.

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use super::super::limits::BYTES_PER_MEMBER_MAX;
 use super::super::{KEYS_PER_RANK_MAX, Refusal, Rendezvous};
 use super::*;
 
@@ -70,6 +71,44 @@ fn a_resolve_that_takes_too_long_names_rank_and_key() {
     assert_eq!(zero.resolve(2, KEY, LITTLE), Err(ResolveError::NoSuchRank { rank: 2, size: 2 }));
     assert_eq!(zero.resolve(1, "", LITTLE), Err(ResolveError::KeyLength { bytes: 0 }));
     assert_eq!(zero.publish(&"k".repeat(65), address("a")), Err(PublishError::KeyLength { bytes: 65 }));
+}
+
+#[test]
+fn what_a_registry_has_no_room_for_is_told_again_and_costs_nothing_else() {
+    let rendezvous = serve(2);
+    let (zero, one) = (member(&rendezvous, 0, 100), member(&rendezvous, 1, 101));
+    let long = Address::new(vec![1; 3000]).expect("short enough");
+    let names = BYTES_PER_MEMBER_MAX / 3000;
+    for number in 0..names {
+        zero.register(&number.to_string(), KEY, long.clone(), PLENTY).expect("it is told");
+    }
+    zero.publish(KEY, long.clone()).expect("it is told");
+    let last = one.watch(&(names - 1).to_string()).expect("room");
+    let first = one.watch("0").expect("room");
+    wait_until(&first, |listing| listing.is_complete() && listing.servers().len() == 1);
+    wait_until(&last, |listing| listing.is_complete());
+    assert_eq!(last.listing().servers(), [], "there was no room");
+    assert!(matches!(zero.resolve(1, KEY, LITTLE), Err(ResolveError::TimedOut { .. } | ResolveError::RegistryFull)));
+    // It is still the member that it was: what it registered first was never withdrawn.
+    assert_eq!(first.listing().servers().len(), 1);
+    for number in 1..20 {
+        zero.withdraw(&number.to_string(), KEY);
+    }
+    wait_until(&last, |listing| listing.servers().len() == 1);
+    assert_eq!(one.resolve(0, KEY, PLENTY), Ok((long, 100)));
+}
+
+fn wait_until(watch: &NameWatch, is_so: impl Fn(&Listing) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let listing = watch.listing();
+        let seen = listing.version();
+        if is_so(listing) {
+            return;
+        }
+        assert!(begun.elapsed() < PLENTY, "{:?}", listing.trouble());
+        listing.wait_for_change(seen, LITTLE);
+    }
 }
 
 #[test]

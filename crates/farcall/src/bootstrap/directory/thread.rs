@@ -17,6 +17,9 @@ use super::state::State;
 /// How often a lease is renewed within its time.
 pub(super) const RENEWALS_PER_LEASE: u32 = 3;
 
+/// The trouble of a watch that the registry has no room for.
+const NO_ROOM: &str = "it stores as much as it may";
+
 /// A connection that lasted as long was a good one: the next attempt follows at once.
 const STEADY_AFTER: Duration = Duration::from_secs(1);
 
@@ -104,6 +107,11 @@ impl Shared {
             let lease = if state.registered.is_empty() { super::super::limits::LEASE_MAX } else { lease };
             self.send(&mut state, &Ask::Renew { lease });
         }
+        if state.tell_again.is_some_and(|at| at <= now) {
+            for ask in state.take_without_room() {
+                self.send(&mut state, &ask);
+            }
+        }
         state.next_time()
     }
 
@@ -121,12 +129,20 @@ impl Shared {
     fn take(&self, answer: Answer) {
         let mut state = self.lock();
         let Some(request) = answer.request() else {
-            if let Answer::Refused(refusal) = answer {
-                state.refused = Some(refusal);
-                self.changed.notify_all();
+            match answer {
+                Answer::Refused(refusal) => {
+                    state.refused = Some(refusal);
+                    self.changed.notify_all();
+                }
+                Answer::NotListed { name, key } => state.is_not_listed((name, key), Instant::now()),
+                Answer::NotPublished { key } => state.is_not_published(key, Instant::now()),
+                _ => {}
             }
             return;
         };
+        if let (true, Answer::Full { .. }) = (state.watches.contains_key(&request), &answer) {
+            return state.is_not_watched(request, NO_ROOM, Instant::now());
+        }
         if let Some(watch) = state.watches.get(&request) {
             return match &answer {
                 Answer::Listed { listed, .. } => {
@@ -144,7 +160,8 @@ impl Shared {
             (Some(Ask::Resolve { rank, key, .. }), Answer::Resolved { address, incarnation, .. }) => {
                 state.resolved.insert((rank, key), (address.clone(), *incarnation));
             }
-            (Some(Ask::Barrier { .. }), Answer::Released { .. })
+            (Some(_), Answer::Full { .. })
+            | (Some(Ask::Barrier { .. }), Answer::Released { .. })
             | (Some(Ask::CompareAndSet { .. }), Answer::Compared { .. })
             | (Some(Ask::Missing { .. }), Answer::Missing { .. }) => (),
             // Cancelled a moment ago, or not an answer to what was asked.
@@ -217,6 +234,7 @@ impl Shared {
             link::send(&link, &Ask::Watch { request, name: watch.name.clone() }).ok()?;
         }
         (state.refused, state.trouble) = (None, None);
+        state.forget_without_room();
         state.link = Some(link);
         if state.stopping {
             state.unlink();

@@ -65,6 +65,9 @@ fn answers() -> Vec<Answer> {
         Answer::Compared { request: 7, was_set: false, revision: 8, value: vec![9] },
         Answer::Missing { request: 8, count: 20, ranks: vec![3, 5] },
         Answer::Restarted { request: 10 },
+        Answer::Full { request: 11 },
+        Answer::NotListed { name: "orders".to_owned(), key: "ring+shm#0".to_owned() },
+        Answer::NotPublished { key: "ring+shm#0".to_owned() },
     ]
 }
 

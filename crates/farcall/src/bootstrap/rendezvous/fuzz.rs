@@ -97,7 +97,7 @@ impl Cluster {
 
     fn take(&mut self, link: LinkId, ask: Ask) {
         let is_member = self.members.contains(&link);
-        let (now, registry) = (self.now, &mut self.registry);
+        let (now, registry, without_room) = (self.now, &mut self.registry, ask.without_room());
         registry.heard(link, now);
         let done = match ask {
             Ask::Join(join) if !is_member => return self.join(link, join),
@@ -139,11 +139,22 @@ impl Cluster {
                 assert!(is_member, "only members are heard");
                 self.check(&outgoing);
             }
-            Err(_) => self.end(link, Leaving::Broken),
+            Err(Fault::Full) => self.has_no_room(link, without_room),
+            Err(Fault::Malformed(_)) => self.end(link, Leaving::Broken),
         }
         for link in self.registry.overdue(now) {
             assert_ne!(link, HONEST, "it promised nothing");
             self.end(link, Leaving::Broken);
+        }
+    }
+
+    /// A member is told that there is no room for what it wants, and stays one.
+    fn has_no_room(&mut self, link: LinkId, answer: Option<Answer>) {
+        assert!(self.members.contains(&link), "only members are heard");
+        let answer = answer.expect("only what is stored finds no room");
+        if let Some(request) = answer.request() {
+            let place = (link, request);
+            assert!(self.waits.remove(&place) | self.watches.remove(&place), "an answer to no request");
         }
     }
 

@@ -77,6 +77,8 @@ pub(super) struct Server {
     /// Until when the oldest of the connections that must end by a time has it.
     deadlines: BTreeMap<(Instant, LinkId), ()>,
     output_bytes: usize,
+    /// That a connection which has hung up is being served and ended.
+    is_ending_dead: bool,
     _stop: OwnedFd,
 }
 
@@ -106,6 +108,7 @@ impl Server {
             look_for_overdue: Instant::now() + LOOK_FOR_OVERDUE,
             deadlines: BTreeMap::new(),
             output_bytes: 0,
+            is_ending_dead: false,
             _stop: stop,
         })
     }
@@ -254,20 +257,23 @@ impl Server {
             let Some(message) = message? else { return Ok(()) };
             match self.handle(link, state, &message) {
                 Ok(outgoing) => self.send_all(outgoing),
-                Err(Fault::Malformed(Malformed(_))) => return Err(Finished),
-                Err(Fault::Refused(refusal)) => {
-                    self.registry.leave(link, Instant::now(), Leaving::Broken);
-                    self.uncount_member(link);
-                    let refused = self.refuse(link, refusal);
-                    self.send_all(refused);
-                }
+                Err(Fault::Malformed(_) | Fault::Full) => return Err(Finished),
             }
         }
     }
 
     fn handle(&mut self, link: LinkId, state: State, message: &[u8]) -> Result<Outgoing, Fault> {
+        let ask = Ask::decode(message).map_err(Fault::Malformed)?;
+        let without_room = ask.without_room();
+        match (self.handle_ask(link, state, ask), without_room) {
+            (Err(Fault::Full), Some(answer)) => Ok(vec![(link, answer)]),
+            (handled, _) => handled,
+        }
+    }
+
+    fn handle_ask(&mut self, link: LinkId, state: State, ask: Ask) -> Result<Outgoing, Fault> {
         let registry = &mut self.registry;
-        match (state, Ask::decode(message).map_err(Fault::Malformed)?) {
+        match (state, ask) {
             (State::Fresh { .. }, Ask::Join(join)) => Ok(self.join(link, join)),
             (State::Fresh { .. }, Ask::OtherVersion) => {
                 Ok(self.refuse(link, Refusal::Version { rendezvous: VERSION }))
@@ -331,13 +337,17 @@ impl Server {
     }
 
     /// The end of a member's connection may have arrived and not been looked at yet. It is looked at before a
-    /// process is refused for, or led to, a dead one.
+    /// process is refused for, or led to, a dead one. Not while another dead one is served: what that asked
+    /// for it does not hear, and a chain of them would go as deep as there are members.
     fn end_dead(&mut self, holder: Option<LinkId>) {
         let connection = holder.and_then(|link| self.connections.get(&link));
-        if let (Some(link), true) = (holder, connection.is_some_and(Connection::has_hung_up)) {
+        if let (Some(link), true) = (holder, connection.is_some_and(Connection::has_hung_up))
+            && !core::mem::replace(&mut self.is_ending_dead, true)
+        {
             // What it said before its end counts.
             self.serve(link);
             self.end(link, Leaving::Broken);
+            self.is_ending_dead = false;
         }
     }
 
@@ -427,3 +437,6 @@ fn timespec(duration: Duration) -> Timespec {
     let duration = duration + Duration::from_micros(1);
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
+
+#[cfg(test)]
+mod tests;

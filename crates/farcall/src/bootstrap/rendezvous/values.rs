@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::limits::VALUES_MAX;
 use super::super::messages::Answer;
-use super::super::refusal::Refusal;
+use super::registry::Fault;
 
 /// The registers by key, each with its revision. They live as long as the registry.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Values {
         key: String,
         expected: u64,
         value: Vec<u8>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, Fault> {
         let present = self.values.get(&key);
         let revision = present.map_or(0, |(revision, _)| *revision);
         if revision != expected {
@@ -31,7 +31,7 @@ impl Values {
             return Ok(Answer::Compared { request, was_set: false, revision, value });
         }
         if present.is_none() && self.values.len() >= VALUES_MAX {
-            return Err(Refusal::Full);
+            return Err(Fault::Full);
         }
         self.revisions_used += 1;
         let revision = self.revisions_used;

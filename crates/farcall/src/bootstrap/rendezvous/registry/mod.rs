@@ -40,13 +40,14 @@ pub(super) type LinkId = u64;
 /// Answers, and the connection that each goes to.
 pub(super) type Outgoing = Vec<(LinkId, Answer)>;
 
-/// Why a member's message was not taken. Its connection ends.
+/// Why a member's message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// No correct member sends it.
+    /// No correct member sends it: its connection ends.
     Malformed(Malformed),
-    /// The member is told why.
-    Refused(Refusal),
+    /// The registry stores as much as it may, for the member or for all. The member is told so; nothing else
+    /// of it is lost.
+    Full,
 }
 
 /// The state of one registry.
@@ -314,7 +315,11 @@ impl Registry {
             return Err(malformed("too many names"));
         }
         let former = self.bytes_of_name(link, &place);
-        self.count(link, named_bytes(&place.0, &place.1, &address), former)?;
+        if let Err(full) = self.count(link, named_bytes(&place.0, &place.1, &address), former) {
+            // The endpoint is not where it was any more.
+            self.withdraw(link, place.0, place.1)?;
+            return Err(full);
+        }
         let member = self.members.get_mut(&link).expect("it was there a moment ago");
         member.registered.insert(place.clone());
         let (name, key) = place;
@@ -382,7 +387,7 @@ impl Registry {
         value: Vec<u8>,
     ) -> Result<Outgoing, Fault> {
         self.member(link)?;
-        let answer = self.values.compare_and_set(request, key, expected, value).map_err(Fault::Refused)?;
+        let answer = self.values.compare_and_set(request, key, expected, value)?;
         Ok(vec![(link, answer)])
     }
 
@@ -396,7 +401,7 @@ impl Registry {
         let member = self.member(link)?;
         let (own, all) = (member.bytes + more - less, total + more - less);
         if more > less && (own > BYTES_PER_MEMBER_MAX || all > BYTES_MAX) {
-            return Err(Fault::Refused(Refusal::Full));
+            return Err(Fault::Full);
         }
         member.bytes = own;
         self.bytes = all;

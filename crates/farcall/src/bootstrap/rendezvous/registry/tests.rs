@@ -398,14 +398,14 @@ fn what_a_member_stores_is_bounded_in_bytes_and_given_back() {
     let long = Address::new(vec![1; 3000]).expect("short enough");
     let publish =
         |world: &mut World, number: usize| world.registry.publish(10, number.to_string(), long.clone());
-    let published = (0..).find(|&number| publish(&mut world, number) == Err(Fault::Refused(Refusal::Full)));
+    let published = (0..).find(|&number| publish(&mut world, number) == Err(Fault::Full));
     let published = published.expect("there is a bound");
     assert!((300..BYTES_PER_MEMBER_MAX / 3000).contains(&published), "{published} addresses");
     assert!(world.registry.bytes() <= BYTES_PER_MEMBER_MAX);
     let register = |world: &mut World, link| {
         world.registry.register(link, "orders".to_owned(), "ring+shm#0".to_owned(), long.clone())
     };
-    assert_eq!(register(&mut world, 10), Err(Fault::Refused(Refusal::Full)), "names count as well");
+    assert_eq!(register(&mut world, 10), Err(Fault::Full), "names count as well");
     register(&mut world, 11).expect("the other one has room");
     world.watch(11, 1);
     world.resolve(11, 2, 0);
@@ -424,7 +424,7 @@ fn all_members_together_are_bounded() {
         for number in 0..300 {
             let key = format!("ring+shm#{number}");
             let registered = world.registry.register(member, "orders".to_owned(), key, long.clone());
-            refused += usize::from(registered == Err(Fault::Refused(Refusal::Full)));
+            refused += usize::from(registered == Err(Fault::Full));
         }
     }
     assert!(refused > 0 && world.registry.bytes() <= BYTES_MAX, "{refused} were refused");
