@@ -94,14 +94,20 @@ impl Endpoint {
         self.core().state.sessions.never_came_up(peer.session)
     }
 
-    /// Starts a session with an endpoint that listens under a name.
+    /// The session with an endpoint that listens under a name; starts one unless there is one already.
     pub(crate) fn open_session(&self, server: &Server) -> Result<Peer, AddressError> {
         let core = &mut *self.core();
         let place = (core.directions.rank_of(server), server.endpoint);
         let address = address_at(server, core.directions.kind).ok_or(AddressError::OutOfReach {
             why: "the server and this endpoint have no transport in common",
         })?;
-        core.open_session(&address, place, server.incarnation)
+        let server_place = (address, server.incarnation);
+        if let Some(peer) = core.state.sessions.to_server(&server_place) {
+            return Ok(peer);
+        }
+        let peer = core.open_session(&server_place.0, place, server.incarnation)?;
+        core.state.sessions.leads_to(peer, server_place);
+        Ok(peer)
     }
 
     /// Which transport the session to `peer` takes or tries, and why none of the others; `None` when the

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use farcall_base::canary::{self, Rule};
-use farcall_base::{Identity, NO_RANK, Principal};
+use farcall_base::{Address, Identity, NO_RANK, Principal};
 use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.
@@ -72,7 +72,12 @@ struct Live {
     is_strangers: bool,
     /// Who the peer is, once the session is up.
     principal: Principal,
+    /// Where it was opened to, if that was a server of a name.
+    server: Option<ServerPlace>,
 }
+
+/// Where a server of a name is: its address, and its incarnation as its source of names has it.
+pub type ServerPlace = (Address, u64);
 
 /// A session that has ended.
 struct Ended {
@@ -93,6 +98,9 @@ pub struct Sessions {
     /// Those of `live` that were chosen for what is sent to their endpoints, by rank and endpoint, and none
     /// once its session has ended. Another session of the same endpoint could overtake it.
     chosen: BTreeMap<(u32, u32), Peer>,
+    /// Those of `live` that were opened to servers of names: all connections of an endpoint that lead to a
+    /// server share one.
+    by_server: BTreeMap<ServerPlace, Peer>,
     /// What the last search found, if it has not ended: traffic comes in runs.
     last_found: Option<Peer>,
     ended: Vec<Ended>,
@@ -116,11 +124,26 @@ impl Sessions {
             has_messages: Cell::new(false),
             is_strangers: false,
             principal: Principal::Unproven,
+            server: None,
         };
         self.insert(live);
         if peer.rank != NO_RANK {
             self.chosen.entry((peer.rank, peer.endpoint)).or_insert(peer);
         }
+    }
+
+    /// A session was opened to a server of a name.
+    pub fn leads_to(&mut self, peer: Peer, place: ServerPlace) {
+        if let Some(live) = self.live.get_mut(&peer.session) {
+            live.server = Some(place.clone());
+            self.by_server.insert(place, peer);
+        }
+    }
+
+    /// The session that was opened to a server of a name, unless it has ended or another process answered.
+    pub fn to_server(&self, place: &ServerPlace) -> Option<Peer> {
+        let peer = self.by_server.get(place).copied()?;
+        self.live.get(&peer.session).is_some_and(|live| !live.is_strangers).then_some(peer)
     }
 
     fn insert(&mut self, live: Live) {
@@ -153,6 +176,7 @@ impl Sessions {
                 has_messages: Cell::new(false),
                 is_strangers: false,
                 principal,
+                server: None,
             };
             self.insert(live);
             return;
@@ -193,6 +217,11 @@ impl Sessions {
         if let Some(live) = self.live.remove(&session) {
             self.by_endpoint.remove(&(live.peer.rank, live.peer.endpoint, session));
             self.choose_no_more(live.peer);
+            if let Some(place) = live.server
+                && self.by_server.get(&place).is_some_and(|peer| peer.session == session)
+            {
+                self.by_server.remove(&place);
+            }
         }
         self.last_found.take_if(|peer| peer.session == session);
         if self.ended.len() == ENDED_MAX {

@@ -150,7 +150,7 @@ impl<'c, 'e, 'p> NamedCall<'c, 'e, 'p> {
             Err(error) => error,
         };
         if self.has_not_run(peer, &error) {
-            self.connection.avoid(peer);
+            self.connection.avoid(peer, &error);
             return Attempt::NotRun(error.into());
         }
         Attempt::Over(Err(error.into()))

@@ -12,7 +12,7 @@ use super::balance::Chooser;
 use super::book::WatchError;
 use super::{Balance, NamedCall};
 use crate::bootstrap::{NameWatch, Server, URL_SCHEME, machine_number};
-use crate::endpoint::{Endpoint, Peer};
+use crate::endpoint::{CallError, Endpoint, Peer};
 use crate::transports::{TransportKind, address_for};
 use farcall_transport::Service;
 
@@ -28,7 +28,8 @@ const NEWS_WITHIN: Duration = Duration::from_millis(1);
 /// A name, and sessions to the servers that listen under it.
 ///
 /// Servers come and go behind it: every call goes to one that is there when the call begins, by the
-/// [`Balance`] that was chosen. A session is opened when a server is first used.
+/// [`Balance`] that was chosen. A session is opened when a server is first used; all connections of an
+/// endpoint that lead to a server share it, and it outlives them.
 pub struct Connection<'e> {
     endpoint: &'e Endpoint,
     name: String,
@@ -53,8 +54,8 @@ struct Candidate {
     calls: InFlight,
     avoided_until: Instant,
     failures: u32,
-    /// Why it could not be asked the last time.
-    trouble: Option<String>,
+    /// Why it could not be asked the last time, and when that was.
+    trouble: Option<(Instant, String)>,
 }
 
 /// The calls in flight to one server over one connection.
@@ -190,20 +191,17 @@ impl<'e> Connection<'e> {
             let place = state.chooser.choose(&ready, |place| candidates[place].calls.0.get());
             match state.candidates[place].session(self.endpoint) {
                 Ok(peer) => return Ok((peer, state.candidates[place].calls.clone())),
-                Err(error) => {
-                    state.candidates[place].trouble = Some(error.to_string());
-                    state.candidates[place].avoid(now);
-                }
+                Err(error) => state.candidates[place].avoid(now, error.to_string()),
             }
         }
     }
 
     /// A session to a server never came up, or a server does not take requests.
-    pub(super) fn avoid(&self, peer: Peer) {
+    pub(super) fn avoid(&self, peer: Peer, why: &CallError) {
         let now = self.endpoint.clock().now();
         let candidates = &mut self.state.borrow_mut().candidates;
         if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.peer == Some(peer)) {
-            candidate.avoid(now);
+            candidate.avoid(now, why.to_string());
         }
     }
 
@@ -211,15 +209,16 @@ impl<'e> Connection<'e> {
     pub(super) fn praise(&self, peer: Peer) {
         let candidates = &mut self.state.borrow_mut().candidates;
         if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.peer == Some(peer)) {
-            candidate.failures = 0;
+            (candidate.failures, candidate.trouble) = (0, None);
         }
     }
 
     fn no_server(&self, state: &State) -> NoServer {
         let (name, transport) = (self.name.clone(), self.endpoint.directions().transport());
         if !state.candidates.is_empty() {
-            let trouble = state.candidates.iter().find_map(|candidate| candidate.trouble.clone());
-            let why = trouble.unwrap_or_else(|| "it is tried again soon".to_owned());
+            let troubles = state.candidates.iter().filter_map(|candidate| candidate.trouble.as_ref());
+            let newest = troubles.max_by_key(|(at, _)| *at);
+            let why = newest.map_or_else(|| "it is tried again soon".to_owned(), |(_, why)| why.clone());
             return NoServer::AllAvoided { name, why };
         }
         let listing = self.watch.listing();
@@ -296,10 +295,11 @@ impl Candidate {
         Ok(peer)
     }
 
-    fn avoid(&mut self, now: Instant) {
+    fn avoid(&mut self, now: Instant, why: String) {
         let pause = AVOIDED_FIRST * (1 << self.failures.min(16));
         self.failures += 1;
         self.avoided_until = now + pause.min(AVOIDED_MAX);
+        self.trouble = Some((now, why));
     }
 }
 
