@@ -312,6 +312,76 @@ fn a_server_over_another_transport_is_named_as_the_reason() {
 }
 
 #[test]
+fn the_reason_why_no_server_could_be_reached_is_in_the_error() {
+    let registry = registry();
+    // The name stays registered although its endpoint is gone.
+    let stale = node(&registry);
+    let endpoint = stale.endpoint("basic+udp").expect("an endpoint");
+    let _listener = endpoint.listen("orders").expect("a name");
+    drop(endpoint);
+    let client = node(&registry);
+    let endpoint = client.endpoint("basic+udp").expect("an endpoint");
+    let orders = endpoint.connect("orders").expect("a name");
+    let (mut reasons, mut why) = (Vec::new(), None);
+    while why.is_none() {
+        match orders.call(ECHO, b"").within(Duration::from_millis(100)).wait().map(drop) {
+            Err(NamedCallError::NoServer(NoServer::AllAvoided { why: reason, .. })) => why = Some(reason),
+            Err(NamedCallError::Call(error)) => reasons.push(error),
+            Err(NamedCallError::NoServer(NoServer::NoneListens { .. })) => {}
+            Ok(()) => panic!("nobody is there"),
+        }
+        println!("{reasons:?}, {why:?}");
+    }
+    let peer = orders.wait(LONG).expect("it is listed");
+    let error = endpoint.call(peer, ECHO, b"").within(LONG).wait().map(drop).expect_err("nobody is there");
+    assert!(matches!(error, CallError::PeerDown(_)), "{error:?}");
+    assert_eq!(why, Some(error.to_string()));
+}
+
+#[test]
+fn connections_of_an_endpoint_share_the_session_to_a_server() {
+    for kind in [TransportKind::RING_SHM, TransportKind::BASIC_UDP] {
+        let registry = registry();
+        let server = Server::start(&registry, kind, 7);
+        let client = node(&registry);
+        let endpoint = client.endpoint_with(kind, client.settings()).expect("an endpoint");
+        let first = endpoint.connect("orders").expect("a name").wait(LONG).expect("it is there");
+        for _ in 0..100 {
+            let orders = endpoint.connect("orders").expect("a name");
+            assert_eq!(who(&orders), 7);
+            assert_eq!(orders.peer(), Ok(first));
+        }
+        endpoint.close(first);
+        let again = endpoint.connect("orders").expect("a name");
+        assert_eq!(who(&again), 7);
+        assert_ne!(again.peer(), Ok(first), "that session has ended");
+        drop(server);
+    }
+}
+
+#[test]
+fn a_listener_that_is_replaced_leaves_its_endpoint_listed() {
+    let registry = registry();
+    let (server, client) = (node(&registry), node(&registry));
+    let serving = server.endpoint("ring+shm").expect("an endpoint");
+    let mut listener = serving.listen("orders").expect("a name");
+    for _ in 0..3 {
+        listener = serving.listen("orders").expect("a name");
+    }
+    // What the process registers last is known after all that it said before.
+    let last = serving.listen("last").expect("a name");
+    let endpoint = client.endpoint("ring+shm").expect("an endpoint");
+    let connection = |name| endpoint.connect(name).expect("a name");
+    connection("last").wait(LONG).expect("it is listed");
+    let orders = connection("orders");
+    orders.wait(LONG).expect("it is listed still");
+    drop((listener, last));
+    while !orders.servers().is_empty() {
+        endpoint.turn();
+    }
+}
+
+#[test]
 fn another_process_at_an_address_is_not_taken_for_the_server() {
     let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let port = port.expect("a free port").port();

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::etcd::{Etcd, EtcdPlace};
 use super::target::Target;
-use super::written::WrittenDown;
-use super::{Names, TargetError};
-use crate::bootstrap::{Directory, HostPort, JoinError, NameWatch, ResolveError};
+use super::written::{WatchedPlaces, WrittenDown};
+use super::{ListenError, Names, TargetError};
+use crate::bootstrap::{Directory, HostPort, JoinError, NameWatch, PublishError, ResolveError};
 use crate::transports::TransportKind;
 
 /// Where a process looks for names unless it is pointed elsewhere.
@@ -31,6 +31,9 @@ pub(crate) struct NamesBook {
     own: OnceLock<Arc<dyn Names>>,
     /// By address. They stay: a process is pointed to few.
     registries: Mutex<BTreeMap<String, Arc<dyn Names>>>,
+    places: WatchedPlaces,
+    /// How many listeners there are of each name and endpoint: the last one withdraws it.
+    listeners: Mutex<BTreeMap<(String, String), usize>>,
 }
 
 /// Why a name cannot be watched.
@@ -50,7 +53,49 @@ pub enum WatchError {
 impl NamesBook {
     /// The sources of a process of this incarnation.
     pub(crate) fn new(source: NamesSource, incarnation: u64) -> Self {
-        Self { source, incarnation, own: OnceLock::new(), registries: Mutex::default() }
+        Self {
+            source,
+            incarnation,
+            own: OnceLock::new(),
+            registries: Mutex::default(),
+            places: WatchedPlaces::default(),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// Registers an endpoint of this process under a name, for one more listener.
+    pub(crate) fn listen(
+        &self,
+        name: &str,
+        key: &str,
+        register: impl FnOnce(&dyn Names) -> Result<(), PublishError>,
+    ) -> Result<(), ListenError> {
+        let own = self.own()?;
+        // Locked meanwhile, or the last listener of before could withdraw what is registered here.
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        register(&*own)?;
+        *listeners.entry((name.to_owned(), key.to_owned())).or_default() += 1;
+        Ok(())
+    }
+
+    /// A listener is no more.
+    pub(crate) fn listen_no_more(&self, name: &str, key: &str) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (name.to_owned(), key.to_owned());
+        let Some(count) = listeners.get_mut(&place) else { return };
+        *count -= 1;
+        if *count == 0 {
+            listeners.remove(&place);
+            self.withdraw(name, key);
+        }
+    }
+
+    /// Withdraws a name of an endpoint, whoever listens.
+    pub(crate) fn withdraw(&self, name: &str, key: &str) {
+        // It was registered there, so that it is there.
+        if let Some(own) = self.own.get() {
+            own.withdraw(name, key);
+        }
     }
 
     /// The source of names that it registers at and looks up.
@@ -83,14 +128,11 @@ impl NamesBook {
         match Target::parse(text, transport)? {
             Target::Name(name) => Ok(self.own()?.watch(&name)?),
             Target::At { registry, name } => Ok(self.registry(&registry)?.watch(&name)?),
-            Target::Address { transport, place } => Ok(watch_place(transport, place)),
+            Target::Address { transport, place } => {
+                Ok(NameWatch::Shared(self.places.watch(transport, place)))
+            }
         }
     }
-}
-
-/// Watches the addresses that a host has.
-fn watch_place(transport: TransportKind, place: HostPort) -> NameWatch {
-    NameWatch::Shared(WrittenDown::watch_place(transport, place))
 }
 
 impl fmt::Debug for NamesBook {

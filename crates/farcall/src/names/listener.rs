@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use farcall_base::Instant;
 
-use super::Names;
+use super::NamesBook;
 use crate::bootstrap::{JoinError, PublishError};
 use crate::endpoint::Endpoint;
 
 /// How long a leaving server waits for requests that were sent before their callers knew.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// An endpoint is listed under a name until this is dropped.
+/// An endpoint is listed under a name until this is dropped; if there are several of that name and endpoint,
+/// until the last is.
 #[derive(Debug)]
 #[must_use = "the name is withdrawn when it is dropped"]
 pub struct Listener {
-    names: Arc<dyn Names>,
+    names: Arc<NamesBook>,
     name: String,
     key: String,
 }
@@ -47,9 +48,9 @@ impl Endpoint {
     /// dies, the name is gone as soon as the kernel says so, and within `names.lease` in any case.
     pub fn listen(&self, name: &str) -> Result<Listener, ListenError> {
         let directions = self.directions();
-        let names = directions.names().own()?;
-        directions.register(&*names, name, self.address())?;
-        Ok(Listener { names, name: name.to_owned(), key: directions.key() })
+        let (names, key) = (Arc::clone(&directions.names), directions.key());
+        names.listen(name, &key, |own| directions.register(own, name, self.address()))?;
+        Ok(Listener { names, name: name.to_owned(), key })
     }
 }
 
@@ -92,6 +93,6 @@ fn is_over(now: Instant, quiet_since: Instant, deadline: Instant) -> bool {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.names.withdraw(&self.name, &self.key);
+        self.names.listen_no_more(&self.name, &self.key);
     }
 }

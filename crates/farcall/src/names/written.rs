@@ -37,7 +37,37 @@ type Places = BTreeMap<String, Vec<(TransportKind, HostPort)>>;
 pub struct WrittenDown {
     path: PathBuf,
     /// The listings that a thread keeps up to date, by name.
-    listings: Mutex<BTreeMap<String, Weak<Listing>>>,
+    listings: Listings,
+}
+
+/// Listings that threads keep up to date, by what they are of, as long as anybody uses them.
+#[derive(Debug, Default)]
+struct Listings(Mutex<BTreeMap<String, Weak<Listing>>>);
+
+impl Listings {
+    /// The listing of this name; begins to keep one up to date if there is none.
+    fn of(&self, name: String, read: impl Fn() -> Read + Send + 'static) -> Arc<Listing> {
+        let mut listings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.retain(|_, listing| listing.strong_count() > 0);
+        if let Some(listing) = listings.get(&name).and_then(Weak::upgrade) {
+            return listing;
+        }
+        let listing = Listing::new();
+        listings.insert(name, Arc::downgrade(&listing));
+        keep_up_to_date(&listing, read);
+        listing
+    }
+}
+
+/// The addresses of hosts that connections name.
+#[derive(Debug, Default)]
+pub(super) struct WatchedPlaces(Listings);
+
+impl WatchedPlaces {
+    /// Those of one host, kept up to date as long as the listing is used.
+    pub(super) fn watch(&self, transport: TransportKind, place: HostPort) -> Arc<Listing> {
+        self.0.of(format!("{transport}://{place}"), move || Ok(vec![(transport, place.clone())]))
+    }
 }
 
 /// Why a file of names is of no use.
@@ -76,14 +106,7 @@ impl WrittenDown {
     pub fn read(path: impl Into<PathBuf>) -> Result<Self, WrittenDownError> {
         let path = path.into();
         read_places(&path)?;
-        Ok(Self { path, listings: Mutex::default() })
-    }
-
-    /// The addresses of one host, kept up to date as long as the listing is used.
-    pub(super) fn watch_place(transport: TransportKind, place: HostPort) -> Arc<Listing> {
-        let listing = Listing::new();
-        keep_up_to_date(&listing, move || Ok(vec![(transport, place.clone())]));
-        listing
+        Ok(Self { path, listings: Listings::default() })
     }
 }
 
@@ -95,16 +118,9 @@ impl Names for WrittenDown {
     fn withdraw(&self, _: &str, _: &str) {}
 
     fn watch(&self, name: &str) -> Result<NameWatch, ResolveError> {
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        listings.retain(|_, listing| listing.strong_count() > 0);
-        if let Some(listing) = listings.get(name).and_then(Weak::upgrade) {
-            return Ok(NameWatch::Shared(listing));
-        }
-        let listing = Listing::new();
-        listings.insert(name.to_owned(), Arc::downgrade(&listing));
-        let (path, name) = (self.path.clone(), name.to_owned());
-        keep_up_to_date(&listing, move || Ok(read_places(&path)?.remove(&name).unwrap_or_default()));
-        Ok(NameWatch::Shared(listing))
+        let (path, wanted) = (self.path.clone(), name.to_owned());
+        let read = move || Ok(read_places(&path)?.remove(&wanted).unwrap_or_default());
+        Ok(NameWatch::Shared(self.listings.of(name.to_owned(), read)))
     }
 
     fn compare_and_set(&self, _: &str, _: u64, _: &[u8], _: Duration) -> Result<Compared, CompareError> {
@@ -115,18 +131,20 @@ impl Names for WrittenDown {
 type Read = Result<Vec<(TransportKind, HostPort)>, WrittenDownError>;
 
 /// Fills a listing, now and again, until nothing else uses it. Resolvers take their time, so a thread does
-/// it.
+/// it. It keeps the listing from one look to the next: who comes meanwhile needs no thread again.
 fn keep_up_to_date(listing: &Arc<Listing>, read: impl Fn() -> Read + Send + 'static) {
-    let weak = Arc::downgrade(listing);
+    let mut used = Some(Arc::clone(listing));
     let life = move || {
         let mut known = Known::default();
-        while let Some(listing) = weak.upgrade() {
+        while let Some(listing) = used.take() {
             match read() {
                 Ok(places) => known.update(&listing, &places),
                 Err(error) => listing.source_lost(&error.to_string()),
             }
-            drop(listing);
             std::thread::sleep(LOOK_AGAIN);
+            let weak = Arc::downgrade(&listing);
+            drop(listing);
+            used = weak.upgrade();
         }
     };
     if let Err(error) = std::thread::Builder::new().name("names".to_owned()).spawn(life) {
@@ -137,7 +155,8 @@ fn keep_up_to_date(listing: &Arc<Listing>, read: impl Fn() -> Read + Send + 'sta
 /// What a listing has been told.
 #[derive(Default)]
 struct Known {
-    servers: BTreeMap<Address, (u64, &'static str)>,
+    /// The number of each, by address and transport.
+    servers: BTreeMap<(Address, &'static str), u64>,
     numbers_used: u64,
 }
 
@@ -149,28 +168,27 @@ impl Known {
             match place.look_up() {
                 Ok(addresses) => {
                     let addresses = addresses.into_iter().filter_map(|at| transport.address_of_place(at));
-                    present.extend(addresses.map(|address| (address, (transport.name(), place))));
+                    present.extend(addresses.map(|address| ((address, transport.name()), place)));
                 }
                 Err(error) => trouble = Some(format!("the host of {place} is not known: {error}")),
             }
         }
         // While a resolver is silent, the addresses that it gave stay.
         if trouble.is_none() {
-            let is_gone = |address: &Address| !present.contains_key(address);
-            let gone: Vec<Address> =
-                self.servers.keys().filter(|address| is_gone(address)).cloned().collect();
-            for address in gone {
-                if let Some((number, _)) = self.servers.remove(&address) {
-                    listing.gone(number);
+            self.servers.retain(|place, number| {
+                let stays = present.contains_key(place);
+                if !stays {
+                    listing.gone(*number);
                 }
-            }
+                stays
+            });
         }
-        for (address, (transport, place)) in present {
-            if self.servers.contains_key(&address) {
+        for ((address, transport), place) in present {
+            if self.servers.contains_key(&(address.clone(), transport)) {
                 continue;
             }
             self.numbers_used += 1;
-            self.servers.insert(address.clone(), (self.numbers_used, transport));
+            self.servers.insert((address.clone(), transport), self.numbers_used);
             let server = Server {
                 incarnation: 0,
                 rank: NO_RANK,
@@ -266,6 +284,39 @@ mod tests {
         assert_eq!(hosts, ["127.0.0.1:7001", "[::1]:7001"]);
         let refused = names.register("orders", "basic+udp#0", Address::new(*b"a").expect("short"), PLENTY);
         assert_eq!(refused, Err(PublishError::NoRegistry));
+    }
+
+    /// Two transports whose peers can be named by host and port.
+    fn transports() -> [TransportKind; 2] {
+        ["basic+udp", "homa+udp"].map(|name| name.parse().expect("a transport"))
+    }
+
+    #[test]
+    fn a_server_that_changes_its_transport_is_another_one() {
+        let place = HostPort::parse("127.0.0.1:7001").expect("a place");
+        let (listing, mut known) = (Listing::new(), Known::default());
+        let found = || listing.servers().into_iter().map(|server| server.transport).collect::<Vec<_>>();
+        for transport in transports() {
+            known.update(&listing, &[(transport, place.clone())]);
+            assert_eq!(found(), [transport.name()]);
+        }
+        known.update(&listing, &transports().map(|transport| (transport, place.clone())));
+        assert_eq!(found().len(), 2);
+    }
+
+    #[test]
+    fn one_thread_looks_a_place_up_for_all_that_connect_to_it() {
+        let (places, place) = (WatchedPlaces::default(), HostPort::parse("127.0.0.1:7001").expect("a place"));
+        let [one, other] = transports();
+        let (first, second) = (places.watch(one, place.clone()), places.watch(one, place.clone()));
+        assert!(Arc::ptr_eq(&first, &second));
+        let other = places.watch(other, place.clone());
+        assert!(!Arc::ptr_eq(&first, &other), "it is of another transport");
+        // The thread keeps it for the next one, before its first look as well.
+        let kept = Arc::downgrade(&first);
+        drop((first, second));
+        let third = places.watch(one, place);
+        assert!(Weak::ptr_eq(&kept, &Arc::downgrade(&third)));
     }
 
     #[test]
