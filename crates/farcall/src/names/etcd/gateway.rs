@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::member::Member;
 use crate::bootstrap::HostPort;
 
 /// How long a member may take for an answer before another one is asked.
@@ -21,7 +22,7 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 /// The members of an etcd.
 #[derive(Debug)]
 pub struct Gateway {
-    members: Vec<HostPort>,
+    members: Vec<Member>,
     /// The one that answered last.
     current: AtomicUsize,
 }
@@ -29,7 +30,7 @@ pub struct Gateway {
 impl Gateway {
     /// The gateway of one at least.
     pub fn new(members: Vec<HostPort>) -> Self {
-        Self { members, current: AtomicUsize::new(0) }
+        Self { members: members.into_iter().map(Member::new).collect(), current: AtomicUsize::new(0) }
     }
 
     /// Asks one member after the other until one answers; `Err` says why they did not. None may take longer
@@ -59,7 +60,7 @@ impl Gateway {
         })
     }
 
-    fn try_each<T>(&self, ask: impl Fn(&HostPort) -> io::Result<T>) -> Result<T, String> {
+    fn try_each<T>(&self, ask: impl Fn(&Member) -> io::Result<T>) -> Result<T, String> {
         let first = self.current.load(Ordering::Relaxed);
         let mut trouble = Vec::new();
         for place in (first..first + self.members.len()).map(|place| place % self.members.len()) {
@@ -72,7 +73,7 @@ impl Gateway {
                     let is_silent =
                         matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
                     let why = if is_silent { " in time".to_owned() } else { format!(": {error}") };
-                    trouble.push(format!("etcd at {} does not answer{why}", self.members[place]));
+                    trouble.push(format!("etcd at {} does not answer{why}", self.members[place].place));
                 }
             }
         }
@@ -97,10 +98,10 @@ pub struct Body {
 }
 
 impl Body {
-    fn open(member: &HostPort, path: &str, request: &Value, within: Duration) -> io::Result<Self> {
+    fn open(member: &Member, path: &str, request: &Value, within: Duration) -> io::Result<Self> {
         let mut failure = io::Error::other("its host has no address");
         let connect = || {
-            for at in member.look_up()? {
+            for at in member.addresses(within)? {
                 match TcpStream::connect_timeout(&at, within.max(Duration::from_millis(1))) {
                     Ok(stream) => return Ok(stream),
                     Err(error) => failure = error,
@@ -114,8 +115,9 @@ impl Body {
         stream.set_write_timeout(timeout)?;
         let body = request.to_string();
         let head = format!(
-            "POST /v3/{path} HTTP/1.1\r\nHost: {member}\r\nContent-Type: application/json\r\n\
+            "POST /v3/{path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n",
+            member.place,
             body.len()
         );
         stream.write_all((head + &body).as_bytes())?;

@@ -12,7 +12,10 @@
 //! In names `/` and `%` are written as `%2F` and `%25`.
 
 mod gateway;
+mod member;
 mod registrar;
+#[cfg(test)]
+mod scripted;
 #[cfg(test)]
 pub(super) mod testing;
 #[cfg(test)]

@@ -119,8 +119,8 @@ struct Keeper {
     lease: u64,
     /// The longest time that the answer of a member may take.
     within: Duration,
-    /// What etcd has under this lease.
-    told: BTreeMap<String, String>,
+    /// What etcd has under this lease; no value where it may have one, because it has not answered.
+    told: BTreeMap<String, Option<String>>,
 }
 
 impl Keeper {
@@ -156,11 +156,12 @@ impl Keeper {
             self.grant(lease)?;
         }
         for (key, value) in keys {
-            if self.told.get(key) != Some(value) {
+            if self.told.get(key).and_then(Option::as_ref) != Some(value) {
                 let (name, bytes) = (base64(key.as_bytes()), base64(value.as_bytes()));
                 let put = json!({ "key": name, "value": bytes, "lease": self.lease.to_string() });
+                self.told.insert(key.clone(), None);
                 self.ask("kv/put", &put)?;
-                self.told.insert(key.clone(), value.clone());
+                self.told.insert(key.clone(), Some(value.clone()));
             }
         }
         let gone: Vec<String> = self.told.keys().filter(|key| !keys.contains_key(*key)).cloned().collect();

@@ -1,9 +1,9 @@
 //! The thread that keeps the listing of one name up to date.
 
 use std::collections::BTreeMap;
-use std::io::BufRead as _;
+use std::io::{self, BufRead as _};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farcall_base::{Address, NO_RANK};
 use serde_json::{Value, json};
@@ -15,7 +15,10 @@ use crate::bootstrap::{Listing, Server, host_name, machine_number};
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long it waits after a failure.
-const RETRY: Duration = Duration::from_millis(200);
+pub const RETRY: Duration = Duration::from_millis(200);
+
+/// Changes that come faster than this are read together.
+const READS_APART: Duration = Duration::from_millis(20);
 
 /// The longest time that an answer may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -53,6 +56,20 @@ pub fn keep_up_to_date(listing: &Arc<Listing>, gateway: Arc<Gateway>, prefix: St
     }
 }
 
+/// How a watch ended, after which all is read again.
+enum End {
+    /// A key has changed.
+    Changed,
+    /// Nothing was heard for long.
+    Quiet,
+    /// The member has gone, or ended it.
+    Broken,
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 struct Watcher {
     gateway: Arc<Gateway>,
     prefix: String,
@@ -64,13 +81,19 @@ struct Watcher {
 impl Watcher {
     fn run(mut self, listing: &Weak<Listing>) {
         while let Some(used) = listing.upgrade() {
-            let read = self.read(&used);
+            let (began, read) = (Instant::now(), self.read(&used));
             drop(used);
-            if let Err(trouble) = read.and_then(|revision| self.wait_for_change(revision)) {
-                let Some(used) = listing.upgrade() else { return };
-                used.source_lost(&trouble);
-                drop(used);
-                std::thread::sleep(RETRY);
+            match read.and_then(|revision| self.wait_for_change(revision)) {
+                Ok(End::Changed) => std::thread::sleep(READS_APART.saturating_sub(began.elapsed())),
+                Ok(End::Quiet) => {}
+                // Another member may do better, and one that ends all watches is not asked all the time.
+                Ok(End::Broken) => std::thread::sleep(RETRY),
+                Err(trouble) => {
+                    let Some(used) = listing.upgrade() else { return };
+                    used.source_lost(&trouble);
+                    drop(used);
+                    std::thread::sleep(RETRY);
+                }
             }
         }
     }
@@ -104,22 +127,25 @@ impl Watcher {
     }
 
     /// Returns when a key has changed since a revision, or when all should be read again anyway.
-    fn wait_for_change(&self, revision: u64) -> Result<(), String> {
+    fn wait_for_change(&self, revision: u64) -> Result<End, String> {
         let mut request = self.range();
         request["start_revision"] = (revision + 1).to_string().into();
         let mut lines = self.gateway.follow("watch", &json!({ "create_request": request }), LOOK_AGAIN)?;
         loop {
             let mut line = Vec::new();
             match lines.read_until(b'\n', &mut line) {
-                // The member has gone: all is read from another one.
-                Ok(0) | Err(_) => return Ok(()),
+                Ok(0) => return Ok(End::Broken),
+                Err(error) if is_silence(&error) => return Ok(End::Quiet),
+                Err(_) => return Ok(End::Broken),
                 Ok(_) => {}
             }
-            // The first line says that the watch was made.
-            let is_made = serde_json::from_slice::<Value>(&line)
-                .is_ok_and(|line| line["result"]["created"] == Value::Bool(true));
-            if !is_made {
-                return Ok(());
+            let result = serde_json::from_slice::<Value>(&line).map(|mut line| line["result"].take());
+            match result {
+                // The first line says that the watch was made.
+                Ok(result) if result["created"] == true && result["canceled"] != true => {}
+                Ok(result) if result["events"].is_array() => return Ok(End::Changed),
+                // It is cancelled, or nonsense.
+                _ => return Ok(End::Broken),
             }
         }
     }
