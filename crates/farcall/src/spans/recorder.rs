@@ -126,7 +126,7 @@ impl SpanRecorder {
     pub fn start(
         resource: Resource,
         keep: Keep,
-        mut to: impl Write + Send + 'static,
+        to: impl Write + Send + 'static,
     ) -> Result<Self, RecorderError> {
         let window = Mutex::new(Window { slowest: Slowest::new(keep.slowest), is_over: false });
         let process = std::process::id();
@@ -136,11 +136,14 @@ impl SpanRecorder {
             return Err(RecorderError::Already);
         }
         let of_writer = Arc::clone(&recording);
-        let write = move || loop {
-            let (spans, is_over) = of_writer.next(keep.window);
-            write(&resource, &spans, &mut to);
-            if is_over {
-                return;
+        let write = move || {
+            let mut to = WholeLines::to(to);
+            loop {
+                let (spans, is_over) = of_writer.next(keep.window);
+                write(&resource, &spans, &mut to);
+                if is_over {
+                    return;
+                }
             }
         };
         let writer = std::thread::Builder::new().name("farcall-spans".to_owned()).spawn(write)?;
@@ -167,13 +170,89 @@ impl Drop for SpanRecorder {
     }
 }
 
-fn write(resource: &Resource, spans: &[Span], to: &mut impl Write) {
+fn write(resource: &Resource, spans: &[Span], to: &mut WholeLines<impl Write>) {
     if spans.is_empty() {
         return;
     }
     let text = lines(resource, Origin::now(), spans);
-    let outcome = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+    let outcome = to.write(text.as_bytes());
     let counters = counters();
     let counter = if outcome.is_ok() { counters.written } else { counters.not_written };
     counter.add(spans.len() as u64);
+}
+
+/// Lines to a file or pipe that may take a part of them: what follows such a part begins a line.
+struct WholeLines<W> {
+    to: W,
+    /// The end of what was taken last is no end of a line.
+    is_torn: bool,
+}
+
+impl<W: Write> WholeLines<W> {
+    fn to(to: W) -> Self {
+        Self { to, is_torn: false }
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.write_all(b"\n")?;
+        }
+        self.write_all(lines)?;
+        self.to.flush()
+    }
+
+    fn write_all(&mut self, mut rest: &[u8]) -> io::Result<()> {
+        while !rest.is_empty() {
+            match self.to.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(taken) => {
+                    self.is_torn = rest[taken - 1] != b'\n';
+                    rest = &rest[taken..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes as many bytes as each number says, and fails in between.
+    struct Full {
+        takes: Vec<usize>,
+        taken: Vec<u8>,
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let takes = if self.takes.is_empty() { bytes.len() } else { self.takes.remove(0) };
+            let takes = takes.min(bytes.len());
+            self.taken.extend_from_slice(&bytes[..takes]);
+            if takes == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(takes) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_taken_in_part_joins_no_other() {
+        for (takes, expected) in [
+            (vec![3, 0], "one\ntwo\nthree\n"),
+            (vec![2, 0, 0], "on\nthree\n"),
+            (vec![4, 0], "one\nthree\n"),
+            (vec![0], "two\nthree\n"),
+        ] {
+            let mut to = WholeLines::to(Full { takes: takes.clone(), taken: Vec::new() });
+            assert!(to.write(b"one\n").is_ok() == (takes[0] == 4), "{takes:?}");
+            let outcomes = [to.write(b"two\n"), to.write(b"three\n")];
+            assert!(outcomes[1].is_ok(), "{takes:?}");
+            assert_eq!(String::from_utf8_lossy(&to.to.taken), expected, "{takes:?}");
+        }
+    }
 }
