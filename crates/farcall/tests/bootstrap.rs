@@ -202,8 +202,10 @@ fn a_child_runs_on_the_core_it_is_given() {
         let cores = sched_getaffinity(None).expect("this thread runs somewhere");
         (0..1024).find(|core| cores.is_set(*core)).expect("at least one core") as u32
     };
-    if role().is_some() {
-        let _bootstrap = Bootstrap::from_env().expect("a place in the cluster");
+    if let Some(role) = role() {
+        let bootstrap =
+            if role == "names" { Bootstrap::serve_names("127.0.0.1:0") } else { Bootstrap::from_env() };
+        let _bootstrap = bootstrap.expect("a place in the cluster, or a free port");
         let cores = sched_getaffinity(None).expect("this thread runs somewhere");
         assert_eq!((cores.count(), core().to_string()), (1, std::env::var("FARCALL_CORE").expect("set")));
         return;
@@ -214,6 +216,8 @@ fn a_child_runs_on_the_core_it_is_given() {
     let mut children = Children::start(rendezvous.address(), 1, vec![plan]).expect("it runs");
     let statuses = children.wait(PLENTY).expect("it ends");
     assert!(statuses[0].1.success());
+    let mut serves = again("a_child_runs_on_the_core_it_is_given", "names");
+    assert!(serves.env("FARCALL_CORE", core().to_string()).status().expect("it runs").success());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use common::{LONG, life, pattern, transports};
 use farcall::bootstrap::Rendezvous;
 use farcall::{DownReason, Node, Presence, ReceiveError, SendError, Service, Tag, TransportKind};
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::thread::sched_getaffinity;
 
 const ECHO: Service = Service(1);
 const DONE: Service = Service(2);
@@ -161,6 +162,34 @@ fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
     launcher.arg(std::env::current_exe().expect("a path"));
     let name = "ranks_that_mpich_starts_call_each_other_over_its_messages";
     launcher.args(["--exact", name, "--nocapture"]);
+    let Ok(output) = launcher.output() else {
+        return println!("unsupported: there is no mpirun of MPICH (Debian: mpich)");
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", output.status);
+    for rank in 0..RANKS {
+        assert!(text.contains(&format!("rank {rank} of {RANKS} is done\n")), "rank {rank} is missing");
+    }
+}
+
+/// What FARCALL_CORE says holds whatever started the process.
+#[test]
+fn ranks_of_a_launcher_run_on_the_core_that_they_are_given() {
+    let core = || {
+        let cores = sched_getaffinity(None).expect("this thread runs somewhere");
+        (cores.count(), (0..1024).find(|core| cores.is_set(*core)).expect("at least one core"))
+    };
+    if life::role().is_some() {
+        let node = Node::from_env().expect("a place, of which the launcher tells");
+        assert_eq!(core(), (1, std::env::var("FARCALL_CORE").expect("set").parse().expect("a number")));
+        println!("rank {} of {} is done", node.rank(), node.size());
+        return;
+    }
+    let mut launcher = Command::new("mpirun.mpich");
+    launcher.envs([("FARCALL_TEST_ROLE", "rank"), ("FARCALL_CORE", &core().1.to_string())]);
+    launcher.args(["-n", &RANKS.to_string()]).arg(std::env::current_exe().expect("a path"));
+    launcher.args(["--exact", "ranks_of_a_launcher_run_on_the_core_that_they_are_given", "--nocapture"]);
     let Ok(output) = launcher.output() else {
         return println!("unsupported: there is no mpirun of MPICH (Debian: mpich)");
     };

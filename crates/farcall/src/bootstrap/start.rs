@@ -155,9 +155,12 @@ impl Bootstrap {
 
     /// Serves a registry for processes without ranks at `address`, and joins it.
     pub fn serve_names(address: &str) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
         let rendezvous = Rendezvous::bind_open(address)?;
         let own = HostPort::from(rendezvous.address_from_here());
         let directory = Directory::open(&own, random_incarnation(), JOIN_WITHIN)?;
+        placement.pin()?;
         Ok(Self::with_directory(directory, Some(rendezvous)))
     }
 
@@ -203,6 +206,8 @@ impl Bootstrap {
         is_local: bool,
         share: impl FnOnce(Option<&str>) -> Result<String, PmixError>,
     ) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
         let bind = if is_local { "127.0.0.1:0" } else { "0.0.0.0:0" };
         let rendezvous = (rank == 0).then(|| Rendezvous::bind(bind, size)).transpose()?;
         let own_address = rendezvous.as_ref().map(|rendezvous| {
@@ -211,6 +216,7 @@ impl Bootstrap {
         });
         let address = told::place(&share(own_address.as_deref())?).ok_or(PmixError::NotText)?;
         let directory = Directory::join(&address, rank, size, random_incarnation(), JOIN_WITHIN)?;
+        placement.pin()?;
         Ok(Self::with_directory(directory, rendezvous))
     }
 
