@@ -88,7 +88,10 @@ fn what_a_registry_has_no_room_for_is_told_again_and_costs_nothing_else() {
     wait_until(&first, |listing| listing.is_complete() && listing.servers().len() == 1);
     wait_until(&last, |listing| listing.is_complete());
     assert_eq!(last.listing().servers(), [], "there was no room");
-    assert!(matches!(zero.resolve(1, KEY, LITTLE), Err(ResolveError::TimedOut { .. } | ResolveError::RegistryFull)));
+    assert!(matches!(
+        zero.resolve(1, KEY, LITTLE),
+        Err(ResolveError::TimedOut { .. } | ResolveError::RegistryFull)
+    ));
     // It is still the member that it was: what it registered first was never withdrawn.
     assert_eq!(first.listing().servers().len(), 1);
     for number in 1..20 {

@@ -43,7 +43,8 @@ fn serve_a_chain_of_dead() {
             stream
         })
         .collect();
-    let holders: Vec<LinkId> = (0..RANKS).map(|rank| server.registry.holder(rank).expect("it joined")).collect();
+    let holders: Vec<LinkId> =
+        (0..RANKS).map(|rank| server.registry.holder(rank).expect("it joined")).collect();
     for (rank, mut stream) in (0..).zip(members) {
         let ask = Ask::Resolve { request: 1, rank: (rank + 1) % RANKS, key: "ring+shm#0".to_owned() };
         stream.write_all(&ask.to_frame()).expect("the kernel takes it");
