@@ -73,8 +73,6 @@ impl Connection {
         ring: Option<Keyring>,
     ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        keep_alive(&stream)?;
         let (input, output, state) = (Vec::new(), Vec::new(), State::Fresh { deadline });
         let secrecy = ring.map_or(Secrecy::Plain, Secrecy::Expected);
         Ok(Self { stream, from, interest: EventFlags::IN, input, taken: 0, output, secrecy, state })
@@ -97,9 +95,12 @@ impl Connection {
         self.state
     }
 
-    /// Lets it go on as a member.
-    pub(super) fn admit(&mut self) {
+    /// Lets it go on as a member. Only now it gets what a long life needs: most of a flood never join, and a
+    /// system call that each of them costs delays those that do.
+    pub(super) fn admit(&mut self) -> std::io::Result<()> {
         self.state = State::Member;
+        self.stream.set_nodelay(true)?;
+        keep_alive(&self.stream)
     }
 
     /// Ends it after what has been queued is sent.

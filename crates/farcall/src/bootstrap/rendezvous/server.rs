@@ -327,8 +327,9 @@ impl Server {
                 }
                 self.strangers.went(link, from);
                 *self.members_by_address.entry(from).or_default() += 1;
-                if let Some(connection) = self.connections.get_mut(&link) {
-                    connection.admit();
+                if self.connections.get_mut(&link).is_some_and(|connection| connection.admit().is_err()) {
+                    self.end(link, Leaving::Broken);
+                    return Outgoing::new();
                 }
                 vec![(link, Answer::Welcome { beyond_machine: self.beyond_machine })]
             }
