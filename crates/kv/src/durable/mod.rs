@@ -642,6 +642,9 @@ fn replay(
             let recorded = Recorded { answer: answer.to_vec(), when: When::Now };
             results.record(client, (sequence, first), recorded);
             Ok(())
+            // The cleaner may have moved the record of the client behind this one. One that is gone is so by
+            // a record that is never moved.
+            results.add_client(client);
         }
         Record::Gone { client } => {
             results.remove_client(client);

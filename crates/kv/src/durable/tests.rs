@@ -12,7 +12,7 @@ use super::format::{
 };
 use super::journal::LOOK_FOR_ROOM_EVERY;
 use super::*;
-use crate::shard::Results;
+use crate::shard::{Known, Results};
 use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
@@ -337,6 +337,42 @@ fn a_disk_that_fails_refuses_what_waits_and_what_comes() {
     let dropped = durable.drop_table(&mut store, "orders", table).map(drop);
     assert_eq!(dropped, Err(Code::DiskFailed));
     assert!(store.get(name(table, b"k")).expect("its table is there").is_some(), "it can still be read");
+}
+
+#[test]
+fn a_result_is_found_after_the_segment_of_its_client_was_cleaned() {
+    const CLIENT: u64 = 7;
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    let mut results = Results::default();
+    let long = vec![7; 500_000];
+    // The same object again and again, until so many segments were begun or cleaned.
+    let mut overwrite = |durable: &mut Durable, results: &Results, is_enough: &dyn Fn(&Durable) -> bool| {
+        for _ in 0..1000 {
+            let value = Value::new(&long).expect("within the limit");
+            let put = durable.put(&mut store, name(table, b"again"), value, Condition::Always);
+            assert!(matches!(put, Ok(_) | Err(Code::Busy | Code::LogFull)), "{put:?}");
+            while durable.is_busy() {
+                durable.turn(&mut store, results);
+            }
+            if is_enough(durable) {
+                return;
+            }
+        }
+        panic!("it is never enough: {:?}", durable.status());
+    };
+    assert!(results.add_client(CLIENT));
+    durable.client_added(CLIENT);
+    overwrite(&mut durable, &results, &|durable| durable.status().statistics.segments > 1);
+    let recorded = Recorded { answer: b"done".to_vec(), when: When::Now };
+    durable.record_result(CLIENT, (1, 1), b"done");
+    results.record(CLIENT, (1, 1), recorded.clone());
+    overwrite(&mut durable, &results, &|durable| durable.status().statistics.cleaned == 1);
+    drop(durable);
+    let mut found = Results::default();
+    let to = (&mut self::store(), &mut found);
+    Durable::open(to, Box::new(disk.clone()), None, (0, 1), LOG_BYTES).expect("a log");
+    assert_eq!(found.look_up(CLIENT, 1, 1), Known::Done(recorded), "it would happen again");
 }
 
 /// A log of several groups in its head, and what its disk has.

@@ -18,6 +18,8 @@ use farcall_driver::CounterFile;
 
 pub use answer::Answer;
 pub use counters::ShardCounters;
+#[cfg(test)]
+pub(crate) use results::Known;
 pub(crate) use results::{Recorded, Results};
 
 use crate::durable::{Durable, Level};
