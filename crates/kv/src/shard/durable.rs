@@ -137,6 +137,11 @@ impl Shard {
         self.durable.as_ref().map_or(Ok(()), |durable| durable.may_answer())
     }
 
+    /// The same, where something is of a durable table; what is of others may always be said.
+    pub(super) fn may_answer_of(&self, is_durable: bool) -> Result<(), Code> {
+        if is_durable { self.may_answer() } else { Ok(()) }
+    }
+
     /// The group that must be flushed before it is told what an object is; 0 if none must.
     pub(crate) fn group_of(&self, name: Name<'_>) -> u64 {
         let Some(durable) = &self.durable else { return 0 };
@@ -315,16 +320,14 @@ impl Shard {
         }
     }
 
-    /// Sends what several objects are, or what became of several writes.
-    pub(super) fn send_many(&mut self, answer: &[u8], reply: impl Answer) {
+    /// Sends what several objects are, or what became of several writes. It waits for the log if one of their
+    /// tables is durable.
+    pub(super) fn send_many(&mut self, answer: &[u8], is_durable: bool, reply: impl Answer) {
         let when = match &self.durable {
-            Some(durable) => durable.may_answer().map(|()| durable.when_all()),
-            None => Ok(When::Now),
+            Some(durable) if is_durable => durable.when_all(),
+            _ => When::Now,
         };
-        match when {
-            Ok(when) => self.answer_when(when, answer, reply),
-            Err(code) => self.refuse(reply, code),
-        }
+        self.answer_when(when, answer, reply);
     }
 
     pub(super) fn answer_when(&mut self, when: When, answer: &[u8], reply: impl Answer) {

@@ -295,6 +295,10 @@ impl Shard {
         if first().any(|name| name.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
+        let is_durable = self.has_log() && first().flatten().any(|name| self.is_durable(name.table()));
+        if let Err(code) = self.may_answer_of(is_durable) {
+            return self.refuse(reply, code);
+        }
         let mut gathered = core::mem::take(&mut self.gathered);
         gathered.clear();
         for name in first() {
@@ -311,7 +315,7 @@ impl Shard {
             self.counters.gets.increment();
             MultiGetResponse::encode_item(found, &mut gathered);
         }
-        self.send_many(&gathered, reply);
+        self.send_many(&gathered, is_durable, reply);
         self.gathered = gathered;
     }
 
@@ -322,6 +326,11 @@ impl Shard {
         let first = || MultiPutRequest::decode(message).items().take(turn.objects);
         if first().any(|put| put.is_err()) {
             return self.refuse(reply, Code::Malformed);
+        }
+        // Before the first is written: a refusal of all says that nothing was changed.
+        let is_durable = self.has_log() && first().flatten().any(|put| self.is_durable(put.name.table()));
+        if let Err(code) = self.may_answer_of(is_durable) {
+            return self.refuse(reply, code);
         }
         let mut gathered = core::mem::take(&mut self.gathered);
         gathered.clear();
@@ -340,13 +349,17 @@ impl Shard {
             };
             gathered.extend_from_slice(&response.encode());
         }
-        self.send_many(&gathered, reply);
+        self.send_many(&gathered, is_durable, reply);
         self.gathered = gathered;
     }
 
     fn scan(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.scans.increment();
         let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
+        let is_durable = self.is_durable(scan.table);
+        if let Err(code) = self.may_answer_of(is_durable) {
+            return self.refuse(reply, code);
+        }
         let bytes = (scan.page_bytes as usize).min(self.turn.read_bytes);
         let limits = PageLimits { bytes, looks: self.turn.looks };
         self.gathered.clear();
@@ -357,7 +370,7 @@ impl Shard {
             Ok(next) => {
                 ScanResponse::end(next, &mut self.gathered);
                 let gathered = core::mem::take(&mut self.gathered);
-                self.send_many(&gathered, reply);
+                self.send_many(&gathered, is_durable, reply);
                 self.gathered = gathered;
             }
             Err(error) => self.refuse(reply, error.into()),
