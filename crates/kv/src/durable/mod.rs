@@ -391,7 +391,7 @@ impl Durable {
         self.is_leaving = true;
     }
 
-    /// Whether it says nothing new, and everything that waited was answered.
+    /// Whether it says nothing new, and everything that waited was answered: refused, where the disk has failed.
     pub fn has_left(&self) -> bool {
         self.is_leaving && !self.is_busy()
     }
@@ -448,6 +448,8 @@ impl Durable {
         let is_overdue = self.mirror.as_ref().is_some_and(Mirror::is_overdue);
         if is_overdue && !self.is_overdue {
             self.refuse_all(Code::LevelNotReached);
+            // What is not confirmed cannot be handed over: this process goes on, and is read.
+            self.is_leaving = false;
         }
         self.is_overdue = is_overdue;
     }
@@ -489,9 +491,9 @@ impl Durable {
         self.answers.release()
     }
 
-    /// Whether something is not flushed yet, or being cleaned.
+    /// Whether something is not flushed yet, and will be.
     pub fn is_busy(&self) -> bool {
-        self.journal.is_flushing() || self.journal.gathered_bytes() > 0
+        self.failure().is_none() && (self.journal.is_flushing() || self.journal.gathered_bytes() > 0)
     }
 
     /// Why nothing is written any more.
@@ -640,11 +642,11 @@ fn replay(
         }
         Record::Result { client, sequence, first, answer } => {
             let recorded = Recorded { answer: answer.to_vec(), when: When::Now };
-            results.record(client, (sequence, first), recorded);
-            Ok(())
             // The cleaner may have moved the record of the client behind this one. One that is gone is so by
             // a record that is never moved.
             results.add_client(client);
+            results.record(client, (sequence, first), recorded);
+            Ok(())
         }
         Record::Gone { client } => {
             results.remove_client(client);

@@ -228,15 +228,17 @@ impl Shard {
         reply.send(&answer);
     }
 
-    /// From now on durable tables are refused to everybody: another process is about to serve them.
+    /// From now on durable tables are refused to everybody: another process is about to serve them. It needs
+    /// the replicas that are recorded, so none is handed over that lacks some; one whose disk has failed is,
+    /// since that has no use for them.
     pub(super) fn hand_over(&mut self, reply: impl Answer) {
-        match self.durable.as_mut().filter(|durable| durable.mirror().is_some()) {
-            Some(durable) => {
-                durable.leave();
-                reply.send(&[]);
-            }
-            None => self.refuse(reply, Code::Malformed),
+        let Some(durable) = &mut self.durable else { return self.refuse(reply, Code::Malformed) };
+        let Some(mirror) = durable.mirror() else { return self.refuse(reply, Code::Malformed) };
+        if durable.failure().is_none() && mirror.status().trouble.is_some() {
+            return self.refuse(reply, Code::TooFewReplicas);
         }
+        durable.leave();
+        reply.send(&[]);
     }
 
     /// Whether it was asked to hand over, and all that it has promised is done.

@@ -1,5 +1,7 @@
 //! Shards and requests that nobody should send.
 
+mod replicated;
+
 use proptest::prelude::*;
 
 use super::*;
