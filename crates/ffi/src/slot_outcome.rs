@@ -85,7 +85,7 @@ pub fn status_of(failure: &SlotCallFailure) -> Status {
         SlotFailure::Store(SlotRefusal::Read(error)) => error.status(),
         SlotFailure::Store(SlotRefusal::Write(error)) => error.status(),
         SlotFailure::RequestTooLong { .. } => FARCALL_TOO_LONG,
-        SlotFailure::Full { .. } => FARCALL_TOO_MANY,
+        SlotFailure::Full { .. } | SlotFailure::Busy => FARCALL_TOO_MANY,
         SlotFailure::AnswerTooLong => FARCALL_ANSWER_TOO_LONG,
         SlotFailure::NotAllowed => FARCALL_NOT_ALLOWED,
         SlotFailure::NotReplicated(why) => of_not_replicated(*why),

@@ -296,7 +296,7 @@ impl Raise for SlotFailure<SlotRefusal> {
             Self::Store(SlotRefusal::Read(error)) => error.raise(),
             Self::Store(SlotRefusal::Write(error)) => error.raise(),
             Self::RequestTooLong { .. } | Self::AnswerTooLong => TooLongError::new_err(text(self)),
-            Self::Full { .. } => TooManyError::new_err(text(self)),
+            Self::Full { .. } | Self::Busy => TooManyError::new_err(text(self)),
             Self::NotAllowed => NotAllowedError::new_err(text(self)),
             // It may have happened.
             Self::TimedOut { .. } | Self::NoAnswer | Self::NotReplicated(NotReplicated::LevelNotReached) => {

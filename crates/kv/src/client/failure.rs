@@ -15,9 +15,9 @@ pub enum Failure<E> {
     /// they do themselves. Nothing was changed.
     #[error("the object belongs to another shard; give the client all shards, in their order")]
     WrongShard,
-    /// Too many requests of this client wait at the shard, or requests of too many bytes. Nothing was
-    /// changed: have fewer in flight.
-    #[error("the shard has too many requests of this client that wait; have fewer in flight")]
+    /// Too much waits at the shard: requests of this client, or writes for the disk. Nothing was changed: ask
+    /// again, with fewer in flight.
+    #[error("too much waits at the shard; ask again, with fewer in flight")]
     Busy,
     /// The shard does not know this client (any more), which wants a write to happen once: it was silent for
     /// ten minutes, or the shard's log is another one. The write may have happened.
@@ -53,7 +53,7 @@ impl<E> Failure<E> {
     /// Whether nothing was changed, and the same may succeed a little later.
     pub(super) fn passes(&self) -> bool {
         let refused = matches!(self, Self::NotReplicated(why) if why.passes());
-        refused || self.was_not_sent() || matches!(self, Self::NotConnected(_))
+        refused || self.was_not_sent() || matches!(self, Self::NotConnected(_) | Self::Busy)
     }
 
     /// Whether the session to the shard is down.

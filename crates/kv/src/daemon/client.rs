@@ -57,6 +57,9 @@ pub enum SlotFailure<E> {
     /// Start the shard that has the object. Nothing was changed.
     #[error("the daemon does not reach the shard that has the object; check that it runs")]
     NotPassedOn,
+    /// Too much waits at the shard that has the object. Nothing was changed: ask again.
+    #[error("too much waits at the shard that has the object; ask again, with fewer in flight")]
+    Busy,
     /// The daemon is stopped, or too busy. The operation may have happened, or happen yet.
     #[error("the daemon did not respond within {within:?}")]
     TimedOut {
@@ -83,6 +86,7 @@ impl<E> SlotFailure<E> {
             Self::NotReplicated(why) => SlotFailure::NotReplicated(why),
             Self::NoAnswer => SlotFailure::NoAnswer,
             Self::NotPassedOn => SlotFailure::NotPassedOn,
+            Self::Busy => SlotFailure::Busy,
             Self::TimedOut { within } => SlotFailure::TimedOut { within },
             Self::DaemonGone(gone) => SlotFailure::DaemonGone(gone),
             Self::Misunderstood => SlotFailure::Misunderstood,
@@ -279,12 +283,28 @@ fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
 }
 
 pub(super) fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
-    if code == Code::NotAllowed {
-        return SlotFailure::NotAllowed;
+    match code {
+        Code::NotAllowed => SlotFailure::NotAllowed,
+        Code::Busy => SlotFailure::Busy,
+        code => match NotReplicated::from_code(code) {
+            Some(refusal) => SlotFailure::NotReplicated(refusal),
+            None => E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store),
+        },
     }
-    match NotReplicated::from_code(code) {
-        Some(refusal) => SlotFailure::NotReplicated(refusal),
-        None => E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shard_refuses_is_what_a_slot_says() {
+        let refused: fn(Code) -> SlotFailure<WriteError> = |code| refused(code, 0);
+        assert_eq!(refused(Code::Busy), SlotFailure::Busy);
+        assert_eq!(refused(Code::NotAllowed), SlotFailure::NotAllowed);
+        assert_eq!(refused(Code::LogFull), SlotFailure::Store(WriteError::LogFull));
+        assert_eq!(refused(Code::NotPrimary), SlotFailure::NotReplicated(NotReplicated::NotPrimary));
+        assert_eq!(refused(Code::NotANumber), SlotFailure::Misunderstood, "no write is refused so");
     }
 }
 

@@ -28,7 +28,7 @@ pub enum Code {
     TooManyTables = 9,
     /// Too many objects have the hash of this one's key.
     SameHash = 10,
-    /// Too many requests of this client wait, or requests of too many bytes.
+    /// Too many requests of this client wait, or requests of too many bytes; or too much waits for the disk.
     Busy = 11,
     /// The log of durable tables has no room: its disk is full, or the share of it that the log may take.
     LogFull = 12,

@@ -103,6 +103,7 @@ impl<E: Refusal> Failed for SlotFailure<E> {
             }
             Self::RequestTooLong { .. }
             | Self::Full { .. }
+            | Self::Busy
             | Self::AnswerTooLong
             | Self::NotAllowed
             | Self::Misunderstood => Failure::run(self),
