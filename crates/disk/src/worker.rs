@@ -54,7 +54,8 @@ impl Worker {
     /// Starts the thread for a file of this many bytes.
     pub fn start(file: OwnedFd, bytes: u64, is_direct: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let mut transfer = Transfer { file, bytes, is_direct, is_dirty: false };
+        // Whoever had the file before may have written what it did not flush.
+        let mut transfer = Transfer { file, bytes, is_direct, is_dirty: true };
         let thread = std::thread::Builder::new().name("farcall-disk".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || transfer.serve(&shared)
