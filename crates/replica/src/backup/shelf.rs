@@ -171,7 +171,8 @@ impl Shelf for FolderShelf {
 
     fn remove(&mut self, log: LogId, replica: u64) {
         if let Some(folder) = &self.folder {
-            // One in memory has no file; one that stays is of no harm, and is removed by the next fence.
+            // One in memory has no file. One that stays takes room until this backup is started again, finds
+            // it, and is sent the next fence.
             let _ = fs::remove_file(Self::image(folder, log, replica));
         }
     }
