@@ -73,7 +73,8 @@ pub struct Replica {
     done: VecDeque<(u64, Answered)>,
     /// The number of the last write that was taken.
     sequence: u64,
-    /// After an error of its disk nobody knows what it holds: it is of no use any more.
+    /// After a write that failed nobody knows what it holds: it is of no use any more. One that cannot be read
+    /// somewhere is: it is written again there, and what lies elsewhere is as good as ever.
     failed: Option<Refusal>,
 }
 
@@ -131,6 +132,9 @@ impl Replica {
         let stage = core::mem::replace(&mut self.stage, Stage::Idle);
         match (stage, done.outcome) {
             (Stage::Growing(work), Ok(())) => self.waiting.push_front(work),
+            (Stage::Working { number, purpose: Purpose::Read | Purpose::Sum }, Err(_)) => {
+                self.done.push_back((number, Err(Refusal::DiskFailed)));
+            }
             (Stage::Growing(Work { number, .. }) | Stage::Working { number, .. }, Err(error)) => {
                 let refusal = match error {
                     DiskError::Full => Refusal::Full,

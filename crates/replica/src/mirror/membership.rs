@@ -4,19 +4,32 @@ use core::time::Duration;
 
 use farcall_base::{Instant, seed_of_stream};
 
+use super::Outgoing;
 use super::member::Member;
 use super::state::State;
+use crate::message::{Request, Subject};
 use crate::record::{BackupEntry, Place, Record};
 use crate::registry::{Compared, Registry, RegistryError};
 
 /// The time between two looks for backups, and two attempts at a registry that does not answer.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// The time between two looks for what is left at backups that have no replica which counts.
+const VISIT_EVERY: Duration = Duration::from_secs(60);
+
 /// A lease ends for its holder by this part of it before it ends for others: clocks run at different speeds.
 const DRIFT_PART: u32 = 10;
 
 /// A lease is renewed when this part of it is over.
 const RENEWED_PART: u32 = 3;
+
+/// A backup that has failed.
+pub struct Failed {
+    pub at: Instant,
+    /// It is not asked again before this time.
+    pub until: Instant,
+    pub why: String,
+}
 
 /// What a registry is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +88,7 @@ pub struct Agreement {
     pub lease_until: Instant,
     renew_at: Instant,
     look_at: Instant,
+    visit_at: Instant,
     /// The registry did not answer: it is asked again then.
     again_at: Instant,
     /// The record names replicas of this primary, and not those that it was recovered from.
@@ -82,6 +96,8 @@ pub struct Agreement {
     proposed: Option<Proposal>,
     /// A job is out.
     is_asked: bool,
+    /// Backups were asked for to be visited.
+    is_visiting: bool,
 }
 
 fn lease_from(begun: Instant, record: &Record) -> (Instant, Instant) {
@@ -99,10 +115,12 @@ impl Agreement {
             lease_until,
             renew_at,
             look_at: set_at,
+            visit_at: set_at + VISIT_EVERY,
             again_at: set_at,
             has_own: false,
             proposed: None,
             is_asked: false,
+            is_visiting: false,
         }
     }
 
@@ -152,14 +170,17 @@ impl State {
     }
 
     /// The backup for the next replica: by a hash of its name and the log's, so that the replicas of a log
-    /// stay together as long as their backups do, and few sets of machines have all replicas of anything.
+    /// stay together as long as their backups do, and few sets of machines have all replicas of anything. Those
+    /// that have failed come behind all others, the last one last: dead ones that are still listed, however
+    /// many, do not keep a live one from its turn.
     fn choose_backup(&mut self) -> Option<BackupEntry> {
         let now = (self.clock)();
         let log = self.agreement.record.log;
-        self.avoided.retain(|_, (until, _)| *until > now);
+        let is_listed = |at: &String| self.backups.iter().any(|entry| entry.at == *at);
+        self.failed.retain(|at, failed| failed.until > now || is_listed(at));
         let is_free = |entry: &&BackupEntry| {
             entry.domain != self.domain
-                && !self.avoided.contains_key(&entry.at)
+                && self.failed.get(&entry.at).is_none_or(|failed| failed.until <= now)
                 && (entry.has_disk || !self.agreement.record.flushed)
                 && self
                     .members
@@ -168,7 +189,8 @@ impl State {
         };
         let weight = |entry: &&BackupEntry| {
             let name = u64::from(crc32c::crc32c(entry.at.as_bytes()));
-            (seed_of_stream(log.store ^ u64::from(log.shard), name), entry.at.clone())
+            let failed_at = self.failed.get(&entry.at).map(|failed| failed.at);
+            (failed_at, seed_of_stream(log.store ^ u64::from(log.shard), name), entry.at.clone())
         };
         self.backups.iter().filter(is_free).min_by_key(weight).cloned()
     }
@@ -199,6 +221,12 @@ impl State {
         if lacks_members && now >= self.agreement.look_at {
             self.agreement.look_at = now + LOOK_AGAIN_AFTER;
             self.agreement.is_asked = true;
+            return Some(RegistryJob::Backups);
+        }
+        if self.agreement.has_own && now >= self.agreement.visit_at {
+            self.agreement.visit_at = now + VISIT_EVERY;
+            self.agreement.is_asked = true;
+            self.agreement.is_visiting = true;
             return Some(RegistryJob::Backups);
         }
         None
@@ -234,7 +262,12 @@ impl State {
     pub fn registry_answered(&mut self, answer: RegistryAnswer) {
         self.agreement.is_asked = false;
         match answer {
-            RegistryAnswer::Backups(Ok(backups)) => self.backups = backups,
+            RegistryAnswer::Backups(Ok(backups)) => {
+                self.backups = backups;
+                if core::mem::take(&mut self.agreement.is_visiting) {
+                    self.visit();
+                }
+            }
             RegistryAnswer::Set(Ok(compared)) => self.compared(compared),
             // It is asked again; meanwhile the lease may end.
             RegistryAnswer::Backups(Err(_)) | RegistryAnswer::Set(Err(_)) => {
@@ -268,6 +301,22 @@ impl State {
         self.agreement.revision = revision;
         self.agreement.has_own |= changed;
         self.tidy(changed);
+    }
+
+    /// Has backups that have no member drop what they have of the log: those that were away when their replicas
+    /// were replaced. A visit has a number as a replica has, so one that arrives late drops none of later ones.
+    fn visit(&mut self) {
+        for BackupEntry { at: backup, .. } in self.backups.clone() {
+            if self.members.iter().any(|member| member.place.backup == backup) {
+                continue;
+            }
+            self.tokens += 1;
+            let token = self.tokens;
+            let subject = Subject { replica: self.agreement.first_replica + token, ..self.subject() };
+            let retained = self.agreement.replicas_at(&backup);
+            let message = Request::Fence { retained }.encode(subject);
+            self.visits.push_back(Outgoing { backup, token, message });
+        }
     }
 
     /// Has the backups of all members, or of those with nothing to do, drop replicas that do not count. That

@@ -31,8 +31,8 @@ impl Certificate for EvenBlocks {
     }
 }
 
-/// A shelf with one disk, which a test can damage.
-struct OneDisk(SimulatedDisk);
+/// A shelf with one disk, which a test can damage, and make unreadable at a place.
+struct OneDisk(SimulatedDisk, Arc<AtomicU64>);
 
 impl Shelf for OneDisk {
     fn stored(&mut self) -> Result<Vec<Stored>, ShelfError> {
@@ -40,7 +40,7 @@ impl Shelf for OneDisk {
     }
 
     fn create(&mut self, _: (LogId, u64), _: u64, _: bool) -> Result<Box<dyn Disk>, Refusal> {
-        Ok(Box::new(self.0.clone()))
+        Ok(Box::new(Unreadable { disk: self.0.clone(), at: Arc::clone(&self.1), fails: false }))
     }
 
     fn raise_epoch(&mut self, _: LogId, _: u64) -> Result<(), Refusal> {
@@ -93,7 +93,9 @@ struct Copies {
     backups: BTreeMap<String, Backup>,
     /// Of the primary, and of the backups in their order.
     disks: Vec<SimulatedDisk>,
-    lost: Arc<AtomicU64>,
+    /// Where each of them cannot be read.
+    lost: Vec<Arc<AtomicU64>>,
+    now: Arc<AtomicU64>,
     registry: MemoryRegistry,
     runs: u64,
     mirror: Mirror,
@@ -102,12 +104,19 @@ struct Copies {
 
 impl Copies {
     fn new() -> Self {
+        Self::with_spares(0)
+    }
+
+    /// The same, with more backups than are needed.
+    fn with_spares(spares: u64) -> Self {
         let disks: Vec<SimulatedDisk> =
-            (0..3).map(|seed| SimulatedDisk::new(seed, Faults::default())).collect();
+            (0..3 + spares).map(|seed| SimulatedDisk::new(seed, Faults::default())).collect();
+        let lost: Vec<_> = disks.iter().map(|_| Arc::new(AtomicU64::new(NOWHERE))).collect();
         let (mut registry, mut backups) = (MemoryRegistry::default(), BTreeMap::new());
         for (number, disk) in disks.iter().enumerate().skip(1) {
             let at = format!("backup:{number}");
-            let backup = Backup::open(Box::new(OneDisk(disk.clone()))).expect("nothing is there");
+            let backup = Backup::open(Box::new(OneDisk(disk.clone(), Arc::clone(&lost[number]))))
+                .expect("nothing is there");
             backups.insert(at.clone(), backup);
             registry.announce(BackupEntry { domain: at.clone(), at, has_disk: true });
         }
@@ -120,15 +129,16 @@ impl Copies {
             wanted: 2,
             flushed: true,
         };
-        let now = || Instant::from_nanos(1);
-        let claimed = Candidate::new(claim).try_claim(&mut registry, &now).expect("it answers");
+        let now = Arc::new(AtomicU64::new(1));
+        let time = Arc::clone(&now);
+        let clock = move || Instant::from_nanos(time.load(Ordering::Relaxed));
+        let claimed = Candidate::new(claim).try_claim(&mut registry, &clock).expect("it answers");
         let Claimed { record, revision, set_at, .. } = claimed.expect("nobody has it");
-        let (own, domain, clock) = (1, "primary".to_owned(), Box::new(now));
+        let (own, domain, clock) = (1, "primary".to_owned(), Box::new(clock));
         let of = MirrorOf { record, revision, set_at, lease: LEASE, own, domain, clock };
-        let lost = Arc::new(AtomicU64::new(NOWHERE));
-        let local = Unreadable { disk: disks[0].clone(), at: Arc::clone(&lost), fails: false };
+        let local = Unreadable { disk: disks[0].clone(), at: Arc::clone(&lost[0]), fails: false };
         let (mirror, disk) = Mirror::new(of, Box::new(local));
-        let mut this = Self { backups, disks, lost, registry, runs: 0, mirror, disk };
+        let mut this = Self { backups, disks, lost, now, registry, runs: 0, mirror, disk };
         this.disk.begin(Job::Extend { bytes: BYTES });
         this.disk.wait().expect("it is opened").outcome.expect("there is room");
         this.mirror.serve();
@@ -254,12 +264,54 @@ fn what_is_whole_nowhere_is_said_and_left_as_it_is() {
 #[test]
 fn what_cannot_be_read_here_comes_from_a_replica() {
     let mut copies = Copies::new();
-    copies.lost.store(8192, Ordering::Relaxed);
+    copies.lost[0].store(8192, Ordering::Relaxed);
     let part = |fate| Damage { at: 0, bytes: PART, fate, is_here: true, backups: Vec::new() };
     assert_eq!(copies.scrub(false).damage, [part(Fate::Reparable)], "and the comparison ends");
     assert_eq!(copies.scrub(true).damage, [part(Fate::Repaired)]);
-    assert_eq!(copies.lost.load(Ordering::Relaxed), NOWHERE, "it was written");
+    assert_eq!(copies.lost[0].load(Ordering::Relaxed), NOWHERE, "it was written");
     assert!(copies.are_whole() && copies.scrub(false).damage.is_empty());
+}
+
+#[test]
+fn a_replica_that_cannot_be_read_somewhere_is_written_again_there_and_stays() {
+    for place in [8192, PART + 8192] {
+        let mut copies = Copies::new();
+        copies.lost[1].store(place, Ordering::Relaxed);
+        let at = place / PART * PART;
+        let part = |fate| {
+            let backups = vec!["backup:1".to_owned()];
+            Damage { at, bytes: PART, fate, is_here: false, backups }
+        };
+        assert_eq!(copies.scrub(false).damage, [part(Fate::Reparable)], "and the comparison ends");
+        assert_eq!(copies.scrub(true).damage, [part(Fate::Repaired)]);
+        assert_eq!(copies.lost[1].load(Ordering::Relaxed), NOWHERE, "it was written");
+        assert_eq!(copies.mirror.status().failures, 0, "no replica had to be made again");
+        assert!(copies.are_whole() && copies.scrub(false).damage.is_empty());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_for_a_copy_is_repaired_first_and_then_copied() {
+    let mut copies = Copies::with_spares(1);
+    let replicas = copies.mirror.status().replicas;
+    let number = |backup: &str| backup["backup:".len()..].parse::<usize>().expect("a number");
+    let (lost, kept) = (replicas[0].backup.clone(), replicas[1].backup.clone());
+    copies.lost[0].store(8192, Ordering::Relaxed);
+    copies.mirror.lost(&lost);
+    copies.now.fetch_add(LEASE.as_nanos() as u64 / 10, Ordering::Relaxed);
+    copies.settle();
+    let trouble = copies.mirror.status().trouble.expect("one replica lacks");
+    assert!(trouble.contains("the disk here cannot read byte 0 of the log"), "{trouble}");
+    let damage = copies.scrub(true).damage;
+    assert_eq!(
+        damage.iter().map(|part| (part.fate, part.is_here)).collect::<Vec<_>>(),
+        [(Fate::Repaired, true)]
+    );
+    copies.settle();
+    let replicas = copies.mirror.status().replicas;
+    assert!(replicas.iter().all(|replica| replica.is_recorded) && replicas.len() == 2, "{replicas:?}");
+    let other = replicas.iter().find(|replica| replica.backup != kept).expect("another one");
+    assert_eq!(copies.disks[number(&other.backup)].platter()[8192], 7);
 }
 
 #[test]

@@ -64,6 +64,14 @@ struct Copy {
     token: u64,
     backup: String,
     data: Vec<u8>,
+    /// Pieces that its disk cannot read, by their offsets.
+    unreadable: Vec<usize>,
+}
+
+impl Copy {
+    fn is_other(&self, right: &[u8]) -> bool {
+        self.data != right || !self.unreadable.is_empty()
+    }
 }
 
 enum Step {
@@ -89,7 +97,7 @@ impl State {
                 member.read(subject, at + offset as u64, (bytes - offset).min(PIECE_BYTES_MAX) as u32);
             }
             let (token, backup) = (member.token, member.place.backup.clone());
-            copies.push(Copy { token, backup, data: vec![0; bytes] });
+            copies.push(Copy { token, backup, data: vec![0; bytes], unreadable: Vec::new() });
         }
         let (here, unreadable, stage) = (vec![0; bytes], Vec::new(), Step::Reading(0));
         self.examined = Some(Examination { at, bytes, certificate, here, unreadable, copies, stage });
@@ -136,6 +144,16 @@ impl State {
         }
     }
 
+    /// A replica's disk cannot read a piece.
+    pub(super) fn unreadable_there(&mut self, token: u64, place: u64) {
+        let Some(Examination { at, copies, .. }) = &mut self.examined else { return };
+        if let Some(offset) = place.checked_sub(*at)
+            && let Some(copy) = copies.iter_mut().find(|copy| copy.token == token)
+        {
+            copy.unreadable.push(offset as usize);
+        }
+    }
+
     /// A piece was written here again, or could not be.
     pub(super) fn mended_here(&mut self, is_written: bool) {
         if let Some(Examination { stage: Step::Mending { left, damage }, .. }) = &mut self.examined
@@ -162,9 +180,9 @@ impl State {
         // A replica that failed meanwhile is made again.
         examined.copies.retain(|copy| self.members.iter().any(|member| member.token == copy.token));
         // What cannot be read here says nothing: a replica's copy stands for it until it is written.
-        if let Some(copy) = examined.copies.first() {
-            for &offset in &examined.unreadable {
-                let end = (offset + PIECE_BYTES_MAX).min(examined.bytes);
+        for &offset in &examined.unreadable {
+            let end = (offset + PIECE_BYTES_MAX).min(examined.bytes);
+            if let Some(copy) = examined.copies.iter().find(|copy| !copy.unreadable.contains(&offset)) {
                 examined.here[offset..end].copy_from_slice(&copy.data[offset..end]);
             }
         }
@@ -183,7 +201,7 @@ impl State {
             });
         };
         let is_here = *here != right || !unreadable.is_empty();
-        let others = copies.iter().filter(|copy| copy.data != right);
+        let others = copies.iter().filter(|copy| copy.is_other(&right));
         let backups = others.map(|copy| copy.backup.clone()).collect();
         let repairs = self.scrub.as_ref().is_some_and(|scrub| scrub.repairs);
         let fate = if repairs { Fate::Repaired } else { Fate::Reparable };
@@ -211,7 +229,8 @@ impl State {
             for member in self.members.iter_mut().filter(|member| member.has(place)) {
                 let copy = copies.iter().find(|copy| copy.token == member.token);
                 // One that is being copied has what was read here.
-                if copy.map_or(is_other_here, |copy| is_other(&copy.data)) {
+                let is_other_there = |copy: &Copy| is_other(&copy.data) || copy.unreadable.contains(&offset);
+                if copy.map_or(is_other_here, is_other_there) {
                     member.write(subject, (place, true), piece, flush);
                 }
             }
@@ -220,6 +239,10 @@ impl State {
     }
 
     fn end_examination(&mut self, damage: Damage) {
+        if damage.fate == Fate::Repaired {
+            // What could not be copied may be read by now.
+            self.unreadable = None;
+        }
         if let Some(scrub) = &mut self.scrub {
             let end = damage.at + damage.bytes;
             scrub.suspects.retain(|place| !(damage.at..end).contains(place));

@@ -15,7 +15,7 @@ use crate::message::PIECE_BYTES_MAX;
 pub struct ScrubOutcome {
     /// Bytes that were compared.
     pub bytes: u64,
-    /// Replicas that were compared with the image here.
+    /// Replicas that were compared with the image here, from its begin to its end.
     pub replicas: usize,
     /// Parts of the log of which not all copies are the same, or can be read.
     pub damage: Vec<Damage>,
@@ -29,6 +29,8 @@ const OUTCOMES_MAX: usize = 4;
 pub struct Scrub {
     /// For whom: what it finds answers nobody else, since damage may be new.
     run: u64,
+    /// The replicas that are compared, by their tokens.
+    tokens: Vec<u64>,
     /// Whether what is damaged is written again from what is not.
     pub repairs: bool,
     next: u64,
@@ -47,7 +49,8 @@ impl State {
         }
         if self.scrub.is_none() && !self.is_held() {
             let (suspects, damage) = (BTreeSet::new(), Vec::new());
-            self.scrub = Some(Scrub { run, repairs, next: 0, piece: None, suspects, damage });
+            let tokens = self.whole().map(|member| member.token).collect();
+            self.scrub = Some(Scrub { run, tokens, repairs, next: 0, piece: None, suspects, damage });
         }
         None
     }
@@ -55,7 +58,7 @@ impl State {
     /// Which piece is to be read next, if there is one and the last was compared by all.
     pub(super) fn scrub_wants(&mut self) -> Option<(u64, usize)> {
         let (bytes, is_settled) = (self.bytes(), self.whole().all(|member| member.is_settled()));
-        let replicas = self.whole().count();
+        let there: Vec<u64> = self.whole().map(|member| member.token).collect();
         let scrub = self.scrub.as_mut()?;
         if !is_settled {
             return None;
@@ -65,7 +68,8 @@ impl State {
             return Some((scrub.next, left.min(PIECE_BYTES_MAX as u64) as usize));
         }
         if scrub.suspects.is_empty() {
-            let Scrub { run, next: bytes, damage, .. } = self.scrub.take()?;
+            let Scrub { run, tokens, next: bytes, damage, .. } = self.scrub.take()?;
+            let replicas = tokens.iter().filter(|token| there.contains(token)).count();
             self.scrubs_done.truncate(OUTCOMES_MAX - 1);
             self.scrubs_done.push_front((run, ScrubOutcome { bytes, replicas, damage }));
         }
@@ -88,7 +92,8 @@ impl State {
             return;
         }
         scrub.piece = Some((at, crc32c::crc32c(blocks)));
-        for member in self.members.iter_mut().filter(|member| member.is_whole()) {
+        let tokens = &scrub.tokens;
+        for member in self.members.iter_mut().filter(|member| tokens.contains(&member.token)) {
             member.sum(subject, at, blocks.len() as u32);
         }
     }

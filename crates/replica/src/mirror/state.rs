@@ -8,7 +8,7 @@ use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Blocks, Disk, DiskError, Done, Job};
 
 use super::member::{Member, Purpose};
-use super::membership::Agreement;
+use super::membership::{Agreement, Failed};
 use super::repair::Examination;
 use super::scrub::{Scrub, ScrubOutcome};
 use super::{ClockOf, MirrorOf, MirrorStatus, NoAnswer, Outgoing, ReplicaStage, ReplicaStatus};
@@ -17,6 +17,9 @@ use crate::record::{BackupEntry, Record};
 
 /// What a process that was replaced gets from its disk: that of a stale handle.
 const DEPOSED: DiskError = DiskError::Failed { code: 116 };
+
+/// How long nothing is copied after the disk here could not be read.
+const COPY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The stage of the process.
 #[derive(Debug)]
@@ -53,6 +56,13 @@ pub(super) enum Stage {
     Mending,
 }
 
+/// A place that could not be read for a copy. Until this time nothing is copied, and comparisons and repairs
+/// have the disk.
+pub(super) struct Unreadable {
+    at: u64,
+    until: Instant,
+}
+
 pub struct State {
     pub(super) clock: ClockOf,
     pub(super) domain: String,
@@ -64,9 +74,11 @@ pub struct State {
     pub(super) agreement: Agreement,
     pub(super) members: Vec<Member>,
     pub(super) tokens: u64,
-    /// Backups that are known, and those that are not asked again before this time.
+    /// Backups that are known, and those that have failed since they had a whole replica.
     pub(super) backups: Vec<BackupEntry>,
-    pub(super) avoided: BTreeMap<String, (Instant, String)>,
+    pub(super) failed: BTreeMap<String, Failed>,
+    /// What is to be said to backups without a replica that counts. Nobody waits for their answers.
+    pub(super) visits: VecDeque<Outgoing>,
     local: Box<dyn Disk>,
     pub(super) stage: Stage,
     /// The job of the log that is done here, and whether it is a write.
@@ -80,6 +92,8 @@ pub struct State {
     /// What the last comparisons found, by their runs, the newest first.
     pub(super) scrubs_done: VecDeque<(u64, ScrubOutcome)>,
     pub(super) examined: Option<Examination>,
+    /// Where the disk here cannot read what is to be copied.
+    pub(super) unreadable: Option<Unreadable>,
     writes: u64,
     written_bytes: u64,
     failures: u64,
@@ -99,7 +113,8 @@ impl State {
             members: Vec::new(),
             tokens: 0,
             backups: Vec::new(),
-            avoided: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            visits: VecDeque::new(),
             local,
             stage: Stage::Idle,
             done: None,
@@ -108,6 +123,7 @@ impl State {
             scrub: None,
             scrubs_done: VecDeque::new(),
             examined: None,
+            unreadable: None,
             writes: 0,
             written_bytes: 0,
             failures: 0,
@@ -144,6 +160,7 @@ impl State {
         if !matches!(self.phase, Phase::Deposed(_)) {
             self.phase = Phase::Deposed(why);
             self.members.clear();
+            self.visits.clear();
             (self.scrub, self.examined) = (None, None);
             self.resume();
         }
@@ -176,8 +193,6 @@ impl State {
                 for member in self.members.iter_mut().filter(|member| member.has(*at)) {
                     member.write(subject, (*at, false), blocks, flush);
                 }
-                self.writes += 1;
-                self.written_bytes += blocks.len() as u64;
             }
             // One that is copied becomes as long by its last piece.
             Job::Extend { bytes } => {
@@ -218,6 +233,10 @@ impl State {
         self.waits_since = None;
         let (done, _) = self.done.take()?;
         let outcome = if writes && is_deposed { Err(DEPOSED) } else { done.outcome };
+        if writes && outcome.is_ok() && matches!(self.phase, Phase::Serving) {
+            self.writes += 1;
+            self.written_bytes += done.blocks.len() as u64;
+        }
         Some(Done { outcome, ..done })
     }
 
@@ -257,6 +276,8 @@ impl State {
                 let end = at + done.blocks.len() as u64;
                 let is_last = end == self.local.bytes();
                 let flush = self.agreement.record.flushed && is_last;
+                let until = (self.clock)() + COPY_AGAIN_AFTER;
+                self.unreadable = done.outcome.is_err().then_some(Unreadable { at, until });
                 if let Some(member) = self.members.iter_mut().find(|member| member.token == token)
                     && done.outcome.is_ok()
                 {
@@ -287,8 +308,11 @@ impl State {
             return true;
         }
         let bytes = self.local.bytes();
+        let may_copy = self.unreadable.as_ref().is_none_or(|place| (self.clock)() >= place.until);
         let next = |member: &Member| match member.stage {
-            ReplicaStage::Copying(at) if at < bytes && member.is_settled() => Some((member.token, at)),
+            ReplicaStage::Copying(at) if may_copy && at < bytes && member.is_settled() => {
+                Some((member.token, at))
+            }
             _ => None,
         };
         let (stage, at, length) = match self.members.iter().find_map(next) {
@@ -315,6 +339,7 @@ impl State {
         for member in self.members.iter_mut().filter(|_| !is_growing) {
             if matches!(member.stage, ReplicaStage::Copying(next) if next >= bytes) && member.is_settled() {
                 member.stage = ReplicaStage::Whole;
+                self.failed.remove(&member.place.backup);
             }
         }
         if matches!(self.phase, Phase::Serving) {
@@ -324,7 +349,7 @@ impl State {
     }
 
     pub fn next_message(&mut self) -> Option<Outgoing> {
-        self.members.iter_mut().find_map(Member::next_message)
+        self.members.iter_mut().find_map(Member::next_message).or_else(|| self.visits.pop_front())
     }
 
     pub fn answered(&mut self, token: u64, outcome: Result<&[u8], NoAnswer>) {
@@ -334,6 +359,13 @@ impl State {
         match (purpose, outcome) {
             (_, Err(NoAnswer::Refused(Refusal::OlderEpoch))) => {
                 self.depose(Refusal::OlderEpoch.to_string());
+            }
+            // Its disk cannot read there. Everything else it has, and takes what is written.
+            (Some(Purpose::Sum { at }), Err(NoAnswer::Refused(Refusal::DiskFailed))) => {
+                self.scrub_summed(at, &[]);
+            }
+            (Some(Purpose::Read { at }), Err(NoAnswer::Refused(Refusal::DiskFailed))) => {
+                self.unreadable_there(token, at);
             }
             (_, Err(why)) => self.failed(place, why),
             (Some(Purpose::Begin), Ok(_)) => member.stage = ReplicaStage::Copying(0),
@@ -368,8 +400,8 @@ impl State {
             NoAnswer::Refused(refusal) => (SILENT_FOR, refusal.to_string()),
             NoAnswer::Silent => (SILENT_FOR, "it does not answer".to_owned()),
         };
-        let now = (self.clock)();
-        self.avoided.insert(member.place.backup, (now + time, words));
+        let at = (self.clock)();
+        self.failed.insert(member.place.backup, Failed { at, until: at + time, why: words });
     }
 
     pub fn may_read(&self) -> bool {
@@ -425,8 +457,16 @@ impl State {
         self.short_since?;
         let (whole, wanted) = (self.whole().count(), self.agreement.record.wanted);
         let mut words = format!("{whole} of {wanted} replicas are whole");
-        for (backup, (_, why)) in &self.avoided {
-            words += &format!("; {backup}: {why}");
+        let now = (self.clock)();
+        for (backup, failed) in self.failed.iter().filter(|(_, failed)| failed.until > now) {
+            words += &format!("; {backup}: {}", failed.why);
+        }
+        if let Some(copying) = &self.unreadable {
+            words += &format!(
+                "; the disk here cannot read byte {} of the log: `farcall kv scrub --repair` \
+                               writes it again if a replica has it",
+                copying.at
+            );
         }
         Some(words)
     }

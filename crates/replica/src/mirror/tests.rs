@@ -393,3 +393,54 @@ fn a_message_that_comes_late_drops_no_later_replica() {
     cluster.ask(&spare, &late.message).expect("it is of the same epoch");
     assert!(cluster.backups[&spare].has(mirror.log(), later.replica), "it is about to be recorded");
 }
+
+#[test]
+fn dead_backups_that_are_listed_do_not_keep_a_live_one_from_its_turn() {
+    const LISTED: u32 = 4;
+    for live in 0..LISTED {
+        let mut cluster = Cluster::new(LISTED);
+        let live = format!("backup:{live}");
+        cluster.backups.retain(|at, _| *at == live);
+        let (mirror, _) = Mirror::new(cluster.claim(1, 1), Box::new(MemoryDisk::new()));
+        mirror.serve();
+        let turns = (0..100).position(|_| {
+            mirror.turn();
+            while let Some(Outgoing { backup, token, message }) = mirror.next_message() {
+                let answer = cluster.ask(&backup, &message);
+                if answer.is_err() {
+                    // It is looked for as long as a message may take.
+                    cluster.pass(LEASE);
+                }
+                mirror.answered(token, answer.as_deref().map_err(|why| *why));
+            }
+            while let Some(job) = mirror.next_registry_job() {
+                mirror.registry_answered(job.carry_out(&mut cluster.registry));
+            }
+            mirror.may_write()
+        });
+        assert!(turns.is_some(), "{live} is never asked: {:?}", mirror.status());
+        assert!(mirror.status().failures < u64::from(LISTED), "each was asked once at most");
+    }
+}
+
+#[test]
+fn what_is_left_at_a_backup_that_came_back_is_dropped() {
+    let mut cluster = Cluster::new(3);
+    let (mirror, _disk) = serving(&mut cluster, 1, 2);
+    let left = mirror.status().record.replicas[0].clone();
+    let away = cluster.backups.remove(&left.backup).expect("it is there");
+    mirror.lost(&left.backup);
+    cluster.pass(LEASE / 10);
+    cluster.settle(&mirror);
+    assert!(mirror.may_write() && mirror.status().record.replicas.iter().all(|place| *place != left));
+    cluster.backups.insert(left.backup.clone(), away);
+    // The log's replicas are where they are: nobody needs it.
+    for _ in 0..1000 {
+        cluster.pass(LEASE / 3);
+        cluster.settle(&mirror);
+    }
+    assert!(!cluster.backups[&left.backup].has(mirror.log(), left.replica), "it would stay for ever");
+    for place in mirror.status().record.replicas {
+        assert!(cluster.backups[&place.backup].has(mirror.log(), place.replica), "it counts");
+    }
+}
