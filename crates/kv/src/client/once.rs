@@ -1,5 +1,6 @@
 //! Writes that happen once, over crashes of the shard and of the way to it.
 
+use core::cell::RefCell;
 use std::collections::BTreeSet;
 
 use farcall::Payload;
@@ -26,6 +27,38 @@ impl Identity {
         self.next += 1;
         self.unanswered.insert(sequence);
         (sequence, self.unanswered.first().copied().unwrap_or(sequence))
+    }
+}
+
+/// A write that was asked for. However it ends, and also when nobody waits for its answer any more, it is not
+/// asked for again: the shard need not keep its result.
+struct Asked<'c> {
+    identities: &'c RefCell<Vec<Option<Identity>>>,
+    shard: usize,
+    client: u64,
+    sequence: u64,
+}
+
+impl Asked<'_> {
+    /// Does something to the identity that has asked, unless the client has another one at the shard by now.
+    fn with_identity(&self, change: impl FnOnce(&mut Option<Identity>)) {
+        let mut identities = self.identities.borrow_mut();
+        let identity = &mut identities[self.shard];
+        if identity.as_ref().is_some_and(|identity| identity.client == self.client) {
+            change(identity);
+        }
+    }
+
+    /// The shard has forgotten the client.
+    fn is_forgotten(&self) {
+        self.with_identity(|identity| *identity = None);
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let answered = |identity: &mut Identity| _ = identity.unanswered.remove(&self.sequence);
+        self.with_identity(|identity| identity.iter_mut().for_each(answered));
     }
 }
 
@@ -57,6 +90,7 @@ impl Client<'_> {
             let identity = identities[shard as usize].as_mut().expect("it was added");
             (identity.client, identity.begin())
         };
+        let asked = Asked { identities: &self.identities, shard: shard as usize, client, sequence };
         let once =
             OnceRequest { client, sequence, first, service: operation.service, message: &operation.message };
         let repeated = Operation {
@@ -69,13 +103,8 @@ impl Client<'_> {
             decode: operation.decode,
         };
         let outcome = repeated.await;
-        let mut identities = self.identities.borrow_mut();
-        let identity = &mut identities[shard as usize];
         if matches!(outcome, Err(Failure::Forgotten)) {
-            *identity = None;
-        } else if let Some(identity) = identity {
-            // It is not asked for again, however it ended.
-            identity.unanswered.remove(&sequence);
+            asked.is_forgotten();
         }
         outcome
     }
