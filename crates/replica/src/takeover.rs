@@ -234,7 +234,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Reads the next replica into a disk that is empty; gives which it was.
+    /// Reads the next replica into a disk that is empty; gives which it was. A disk is made for each replica
+    /// of which the first piece was read, and is dropped if the rest cannot be.
     pub fn fetch(
         &mut self,
         reach: &mut dyn Reach,
@@ -244,9 +245,8 @@ impl Recovery {
             self.fence(reach)?;
         }
         while let Some((place, bytes)) = self.held.as_mut().and_then(Vec::pop) {
-            let mut disk = make_disk()?;
-            match self.read(reach, &place, bytes, &mut *disk)? {
-                Ok(()) => return Ok((place, disk)),
+            match self.read(reach, &place, bytes, make_disk)? {
+                Ok(disk) => return Ok((place, disk)),
                 Err(NoAnswer::Refused(refusal)) => self.is_damaged(&place, &refusal.to_string()),
                 Err(NoAnswer::Silent) => self.is_damaged(&place, "it does not answer any more"),
             }
@@ -259,30 +259,51 @@ impl Recovery {
         reach: &mut dyn Reach,
         place: &Place,
         bytes: u64,
-        disk: &mut dyn Disk,
-    ) -> Result<Result<(), NoAnswer>, FetchError> {
-        let Record { log, epoch, .. } = self.record;
-        let subject = Subject { log, replica: place.replica, epoch };
-        if bytes > 0 {
-            carry_out(disk, Job::Extend { bytes })?;
+        make_disk: &mut dyn FnMut() -> Result<Box<dyn Disk>, FetchError>,
+    ) -> Result<Result<Box<dyn Disk>, NoAnswer>, FetchError> {
+        if bytes == 0 {
+            return Ok(Ok(make_disk()?));
         }
+        let mut made = None;
         let mut at = 0;
         while at < bytes {
             let length = (bytes - at).min(PIECE_BYTES_MAX as u64) as u32;
-            let answer = match reach.ask(&place.backup, &Request::Read { at, bytes: length }.encode(subject))
-            {
-                Ok(answer) if answer.len() <= length as usize => answer,
-                Ok(_) => return Ok(Err(NoAnswer::Refused(crate::message::Refusal::Malformed))),
+            let piece = match self.read_piece(reach, place, (at, length)) {
+                Ok(piece) => piece,
                 Err(why) => return Ok(Err(why)),
             };
-            if !answer.is_empty() {
+            let disk = match &mut made {
+                Some(disk) => disk,
+                // One that answers nothing takes no room here.
+                None => {
+                    let mut disk = make_disk()?;
+                    carry_out(&mut *disk, Job::Extend { bytes })?;
+                    made.insert(disk)
+                }
+            };
+            if !piece.is_empty() {
                 let mut blocks = Blocks::zeroed(length as usize);
-                blocks[..answer.len()].copy_from_slice(&answer);
-                carry_out(disk, Job::Write { at, blocks, flush: at + u64::from(length) >= bytes })?;
+                blocks[..piece.len()].copy_from_slice(&piece);
+                carry_out(&mut **disk, Job::Write { at, blocks, flush: at + u64::from(length) >= bytes })?;
             }
             at += u64::from(length);
         }
-        Ok(Ok(()))
+        Ok(Ok(made.expect("it has a first piece")))
+    }
+
+    fn read_piece(
+        &self,
+        reach: &mut dyn Reach,
+        place: &Place,
+        (at, length): (u64, u32),
+    ) -> Result<Vec<u8>, NoAnswer> {
+        let Record { log, epoch, .. } = self.record;
+        let subject = Subject { log, replica: place.replica, epoch };
+        let piece = reach.ask(&place.backup, &Request::Read { at, bytes: length }.encode(subject))?;
+        if piece.len() > length as usize {
+            return Err(NoAnswer::Refused(crate::message::Refusal::Malformed));
+        }
+        Ok(piece)
     }
 }
 
