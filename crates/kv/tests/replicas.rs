@@ -88,10 +88,11 @@ fn serve(address: &HostPort, folder: &Path, level: Level) {
     };
     let primary = Primary::begin(&plan, &mut shard, &reaching, |_| ()).expect("it takes over");
     shard.create_table_at(TABLE, level).expect("one table");
-    let Primary { mirror, registry, life: _life, times, .. } = primary;
+    let Primary { mirror, keeper, life: _life, times, .. } = primary;
     let endpoint = endpoint(address, 0, SIZE, KIND, &settings(&[]));
     let layout = SlotLayout { slots: 1, request_bytes: 56, response_bytes: 56 };
     let mut daemon = Daemon::new(&endpoint, shard, (0, 1), SlotServer::none(layout));
+    let registry = keeper.hand_to(&mirror).expect("a thread");
     daemon.replicate(Replicator::new(&endpoint, mirror, registry, LEASE, &times));
     loop {
         daemon.turn_idle();

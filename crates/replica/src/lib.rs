@@ -16,6 +16,7 @@ mod message;
 mod mirror;
 mod record;
 mod registry;
+mod renewal;
 mod takeover;
 
 pub use backup::{Answered, Backup, FolderShelf, Handled, Shelf, ShelfError, Stored};
@@ -28,4 +29,5 @@ pub use record::{BackupEntry, Place, Record};
 pub use registry::{
     Compared, FileRegistry, Life, MemoryRegistry, Registry, RegistryError, RegistryWorker, Versioned,
 };
+pub use renewal::{Keeper, Renewal};
 pub use takeover::{Candidate, Claim, ClaimError, Claimed, FetchError, Reach, Recovery};

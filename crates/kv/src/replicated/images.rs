@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use farcall::bootstrap::random_incarnation;
-use farcall_disk::{Disk, FileDisk, MemoryDisk};
+use farcall_disk::{Disk, FileDisk, MemoryDisk, OpenError};
 
 use super::PrimaryError;
 
@@ -35,6 +35,14 @@ pub fn images_in(folder: &Path, shard: u32) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// An image that was looked for.
+pub enum Found {
+    None,
+    Image(Box<dyn Disk>),
+    /// Another process has it.
+    InUse(OpenError),
 }
 
 /// The images of one store; without a folder they are in memory.
@@ -69,13 +77,26 @@ impl Images<'_> {
         Ok(images_in(folder, self.shard).map_err(cannot)?.into_iter().find(|path| !self.is_own(path)))
     }
 
-    /// The image of this number, if it is here.
-    pub fn open(&self, number: u64) -> Result<Option<Box<dyn Disk>>, PrimaryError> {
-        let Some(path) = self.folder.map(|folder| self.path(folder, number)) else { return Ok(None) };
+    /// The image of this number, if it is here and no other process has it: one that was replaced and stands
+    /// still may have it for long.
+    pub fn open(&self, number: u64) -> Result<Found, PrimaryError> {
+        let Some(path) = self.folder.map(|folder| self.path(folder, number)) else { return Ok(Found::None) };
         if !path.exists() {
-            return Ok(None);
+            return Ok(Found::None);
         }
-        Ok(Some(Box::new(FileDisk::open(&path)?)))
+        match FileDisk::open(&path) {
+            Ok(disk) => Ok(Found::Image(Box::new(disk))),
+            Err(error @ OpenError::InUse { .. }) => Ok(Found::InUse(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes an image that is of no use.
+    pub fn remove(&self, number: u64) {
+        if let Some(folder) = self.folder {
+            // One that stays goes with the others of the store, once there is one that counts.
+            let _ = fs::remove_file(self.path(folder, number));
+        }
     }
 
     /// An empty image with a number of its own.

@@ -10,12 +10,12 @@ use farcall::bootstrap::random_incarnation;
 use farcall::{Clock, Connection, Endpoint};
 use farcall_disk::{Disk, DiskError, OpenError};
 use farcall_replica::{
-    Candidate, Claim, ClaimError, Claimed, FetchError, Life, LogId, Mirror, MirrorOf, NoAnswer, Place, Reach,
-    Record, Recovery, Registry, RegistryError, RegistryWorker,
+    Candidate, Claim, ClaimError, Claimed, FetchError, Keeper, Life, LogId, Mirror, MirrorOf, NoAnswer,
+    Place, Reach, Record, Recovery, Registry, RegistryError,
 };
 
 use super::counters::TakeoverTimes;
-use super::images::Images;
+use super::images::{Found, Images};
 use super::{OpenRegistry, RegistryPlace, answer, target};
 use crate::Shard;
 use crate::durable::{Level, LogError, Recovered};
@@ -27,12 +27,16 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// How long a registry that does not answer is left alone.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
+/// How long it waits before replicas none of which could be read are asked again: at first, and at most. It
+/// becomes twice as long each time.
+const FETCH_AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
 /// What a process wants to be the primary of.
 #[derive(Clone, Debug)]
 pub struct PrimaryPlan {
     /// Where the registry is.
     pub registry: RegistryPlace,
-    /// The folder for the log; without one it is in memory.
+    /// The folder for the log, if its tables are flushed; without one it is in memory.
     pub data: Option<PathBuf>,
     /// Where clients find this process.
     pub at: String,
@@ -57,7 +61,7 @@ pub enum Waits {
     Replica(String),
     /// The registry, which does not answer.
     Registry(String),
-    /// A replica, which is read instead of the log here: that is damaged.
+    /// A replica, which is read instead of the log here: that is damaged, or another process has it.
     Instead(String),
 }
 
@@ -106,7 +110,10 @@ pub enum PrimaryError {
         registry: RegistryPlace,
     },
     /// Give it a directory.
-    #[error("a level with `flushed` takes a directory for the log: give --data DIR")]
+    #[error(
+        "the shard's tables are recorded with a level that has `flushed`, which takes a directory for the log: \
+         give --data DIR"
+    )]
     NoData,
 }
 
@@ -115,8 +122,8 @@ pub enum PrimaryError {
 pub struct Primary {
     /// What mirrors the log.
     pub mirror: Mirror,
-    /// Asks the registry.
-    pub registry: RegistryWorker,
+    /// Renews what makes it the primary, until the mirror does; see [`Keeper::hand_to`].
+    pub keeper: Keeper,
     /// Says that this process lives, where the registry can tell.
     pub life: Option<Life>,
     /// What the log had.
@@ -140,6 +147,7 @@ impl Primary {
         let mut registry = OpenRegistry::open(&plan.registry)?;
         let incarnation = random_incarnation();
         let life = registry.live(incarnation)?;
+        refuse_without_folder(plan, &mut registry)?;
         let claimed = claim(plan, incarnation, &mut registry, &mut tell)?;
         times.wait = begun.elapsed();
         // One whose first attempt was set although nobody said so comes after itself.
@@ -150,13 +158,17 @@ impl Primary {
         if record.flushed && plan.data.is_none() {
             return Err(PrimaryError::NoData);
         }
+        let clock = Clock::new();
+        let keeper = Keeper::start(Box::new(registry), claimed.clone(), move || clock.now());
+        let keeper = keeper.map_err(|reason| PrimaryError::Thread { reason })?;
         let mut reach = OverEndpoint { endpoint, connections: HashMap::new(), within: plan.lease };
-        let images = Images { folder: plan.data.as_deref(), shard: plan.of.0, store: record.log.store };
+        let folder = plan.data.as_deref().filter(|_| record.flushed);
+        let images = Images { folder, shard: plan.of.0, store: record.log.store };
         if let Some(path) = images.of_others()? {
             return Err(PrimaryError::OtherStore { path, registry: plan.registry.clone() });
         }
         let mut recovery = Recovery::new(record.clone());
-        let (mut own, mut disk, mut read_from) = first_image(&images, &record)?;
+        let (mut own, mut disk, mut read_from) = first_image(&images, &record, &mut tell)?;
         loop {
             if disk.is_none() && record.replicas.is_empty() {
                 (own, disk) = images.create()?;
@@ -166,7 +178,7 @@ impl Primary {
                 None => {
                     let begun = Instant::now();
                     let (number, place, image) =
-                        fetch(&images, &record, &mut recovery, &mut reach, &mut tell)?;
+                        fetch(&images, &record, &mut recovery, &mut reach, &keeper, &mut tell)?;
                     times.fetch += begun.elapsed();
                     (own, read_from) = (number, Some(place));
                     image
@@ -177,14 +189,15 @@ impl Primary {
                 Ok(recovered) => {
                     times.replay = recovered.took;
                     images.remove_others(own);
-                    let registry = RegistryWorker::start(Box::new(registry));
-                    let registry = registry.map_err(|reason| PrimaryError::Thread { reason })?;
-                    return Ok(Self { mirror, registry, life, recovered, read_from, times });
+                    return Ok(Self { mirror, keeper, life, recovered, read_from, times });
                 }
                 // Another copy may be whole.
                 Err(error) if is_of_copy(&error, &read_from) && !record.replicas.is_empty() => {
                     match read_from.take() {
-                        Some(place) => recovery.is_damaged(&place, &error.to_string()),
+                        Some(place) => {
+                            images.remove(own);
+                            recovery.is_damaged(&place, &error.to_string());
+                        }
                         None => tell(Waits::Instead(error.to_string())),
                     }
                     shard.clear();
@@ -193,6 +206,17 @@ impl Primary {
             }
         }
     }
+}
+
+/// Before anybody waits for this process: what it cannot do without.
+fn refuse_without_folder(plan: &PrimaryPlan, registry: &mut OpenRegistry) -> Result<(), PrimaryError> {
+    // One that does not answer is waited for by the claim.
+    let found = registry.load(&Record::key(plan.of.0)).ok().flatten();
+    let record = found.and_then(|found| Record::decode(&found.value));
+    if plan.data.is_none() && record.is_some_and(|record| record.flushed) {
+        return Err(PrimaryError::NoData);
+    }
+    Ok(())
 }
 
 /// Whether an error is of one copy of the log, and another one may do. A disk that fails is where what was
@@ -280,37 +304,59 @@ fn claim(
 type Image = (u64, Option<Box<dyn Disk>>, Option<Place>);
 
 /// The image here, if it is the one that the record names.
-fn first_image(images: &Images<'_>, record: &Record) -> Result<Image, PrimaryError> {
+fn first_image(
+    images: &Images<'_>,
+    record: &Record,
+    tell: &mut impl FnMut(Waits),
+) -> Result<Image, PrimaryError> {
     let own = record.own;
-    let disk = if own == 0 { None } else { images.open(own)? };
+    let disk = match if own == 0 { Found::None } else { images.open(own)? } {
+        Found::Image(disk) => Some(disk),
+        Found::InUse(error) => {
+            tell(Waits::Instead(error.to_string()));
+            None
+        }
+        Found::None => None,
+    };
     Ok((own, disk, None))
 }
 
-/// Reads a replica, however long it takes until one can be read.
+/// Reads a replica, however long it takes until one can be read. While none can, the claim is not renewed:
+/// another process may reach one, or have the log.
 fn fetch(
     images: &Images<'_>,
     record: &Record,
     recovery: &mut Recovery,
-    reach: &mut OverEndpoint<'_>,
+    reach: &mut dyn Reach,
+    keeper: &Keeper,
     tell: &mut impl FnMut(Waits),
 ) -> Result<(u64, Place, Box<dyn Disk>), PrimaryError> {
-    let mut is_told = false;
+    let (mut is_told, [mut pause, pause_max]) = (false, FETCH_AGAIN_AFTER);
     loop {
-        let mut number = 0;
+        let mut made = Vec::new();
         let mut make = || {
-            let made = images.create().map_err(|_| FetchError::Here(DiskError::Full))?;
-            number = made.0;
-            Ok(made.1.expect("one was made"))
+            keeper.set_renewing(true);
+            let (number, disk) = images.create().map_err(|_| FetchError::Here(DiskError::Full))?;
+            made.push(number);
+            Ok(disk.expect("one was made"))
         };
-        match recovery.fetch(reach, &mut make) {
-            Ok((place, disk)) => return Ok((number, place, disk)),
+        let fetched = recovery.fetch(reach, &mut make);
+        let kept = if fetched.is_ok() { made.pop() } else { None };
+        // What was read in part is of no use to anybody.
+        made.iter().for_each(|number| images.remove(*number));
+        match fetched {
+            Ok((place, disk)) => {
+                let number = kept.expect("it was read into one that was made");
+                return Ok((number, place, disk));
+            }
             Err(error @ FetchError::NoReplica(_)) => {
-                if !is_told {
-                    is_told = true;
+                keeper.set_renewing(false);
+                if !core::mem::replace(&mut is_told, true) {
                     tell(Waits::Replica(error.to_string()));
                 }
                 // A backup may be about to start.
-                std::thread::sleep(LOOK_AGAIN_AFTER);
+                std::thread::sleep(pause);
+                pause = pause_max.min(pause * 2);
                 *recovery = Recovery::new(record.clone());
             }
             Err(error) => return Err(error.into()),
@@ -352,5 +398,127 @@ impl Reach for OverEndpoint<'_> {
             Ok(response) => Ok(response.to_vec()),
             Err(error) => answer(&Err(error)).map(<[u8]>::to_vec),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use farcall_disk::{Blocks, Job};
+    use farcall_replica::{Held, MemoryRegistry, Refusal, Request};
+
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    /// A backup whose replica cannot be read to its end until it was tried so often.
+    struct Flaky {
+        failures: usize,
+        begun: usize,
+    }
+
+    impl Reach for Flaky {
+        fn ask(&mut self, _: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
+            match Request::decode(message).expect("a request").1 {
+                Request::Fence { .. } => {
+                    let mut answer = Vec::new();
+                    Held { replica: 5, bytes: BYTES }.encode(&mut answer);
+                    Ok(answer)
+                }
+                Request::Read { at: 0, .. } => {
+                    self.begun += 1;
+                    // At first not even the begin can be read.
+                    if self.begun == 1 { Err(NoAnswer::Silent) } else { Ok(b"log".to_vec()) }
+                }
+                Request::Read { .. } if self.begun <= self.failures => {
+                    Err(NoAnswer::Refused(Refusal::DiskFailed))
+                }
+                _ => Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// A claim whose one replica is at the flaky backup.
+    fn claimed() -> (MemoryRegistry, Claimed) {
+        let mut registry = MemoryRegistry::default();
+        let mut candidate = Candidate::new(Claim {
+            log: LogId { store: 9, shard: 0 },
+            shards: 1,
+            primary: "primary".to_owned(),
+            incarnation: 1,
+            lease: Duration::from_secs(600),
+            wanted: 1,
+            flushed: true,
+        });
+        let claimed = candidate.try_claim(&mut registry, &|| farcall_base::Instant::ZERO);
+        let mut claimed = claimed.expect("it answers").expect("nobody has it");
+        claimed.record.replicas = vec![Place { backup: "backup".to_owned(), replica: 5 }];
+        (registry, claimed)
+    }
+
+    /// A folder of the test's own.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("farcall-{name}-{}", std::process::id()));
+            std::fs::create_dir(&folder).expect("room");
+            Self(folder)
+        }
+
+        fn files(&self) -> usize {
+            std::fs::read_dir(&self.0).expect("it is there").count()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("the test's own");
+        }
+    }
+
+    fn images(folder: &Path) -> Images<'_> {
+        Images { folder: Some(folder), shard: 0, store: 9 }
+    }
+
+    #[test]
+    fn replicas_that_cannot_be_read_to_their_end_leave_nothing_here() {
+        let folder = Folder::new("flaky");
+        let (registry, claimed) = claimed();
+        let record = claimed.record.clone();
+        let zero = || farcall_base::Instant::ZERO;
+        let keeper = Keeper::start(Box::new(registry), claimed, zero).expect("a thread");
+        let (mut reach, mut recovery) = (Flaky { failures: 3, begun: 0 }, Recovery::new(record.clone()));
+        let mut told = Vec::new();
+        let mut tell = |waits| told.push(waits);
+        let images = images(&folder.0);
+        let fetched = fetch(&images, &record, &mut recovery, &mut reach, &keeper, &mut tell);
+        let (number, place, mut disk) = fetched.expect("it can be read in the end");
+        assert_eq!((reach.begun, place.replica, disk.bytes()), (4, 5, BYTES));
+        assert_eq!(folder.files(), 1, "the one that was read");
+        disk.begin(Job::Read { at: 0, blocks: Blocks::zeroed(4096) });
+        assert_eq!(&disk.wait().expect("it is there").blocks[..4], b"log\0");
+        assert!(matches!(told[..], [Waits::Replica(_)]), "it is said once: {told:?}");
+        images.remove(number);
+        assert_eq!(folder.files(), 0);
+    }
+
+    #[test]
+    fn an_image_that_another_process_has_counts_as_none() {
+        let folder = Folder::new("in-use");
+        let images = images(&folder.0);
+        let (own, other) = images.create().expect("room");
+        let record = Record { own, ..claimed().1.record };
+        let mut told = Vec::new();
+        let mut first = || {
+            let (_, disk, _) =
+                first_image(&images, &record, &mut |waits| told.push(waits)).expect("it goes on");
+            disk.is_some()
+        };
+        assert!(!first(), "two must not write to it");
+        drop(other);
+        assert!(first());
+        assert!(matches!(&told[..], [Waits::Instead(why)] if why.contains("in use by another process")));
     }
 }

@@ -10,6 +10,7 @@ use super::state::State;
 use crate::message::{Request, Subject};
 use crate::record::{BackupEntry, Place, Record};
 use crate::registry::{Compared, Registry, RegistryError};
+use crate::takeover::Claimed;
 
 /// The time between two looks for backups, and two attempts at a registry that does not answer.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -202,6 +203,12 @@ impl State {
         places.sort();
         let is_other = !self.agreement.has_own || places != record.replicas;
         (is_other && places.len() >= record.wanted as usize).then_some(places)
+    }
+
+    pub fn renewed(&mut self, Claimed { record, revision, set_at, .. }: &Claimed) {
+        let Agreement { has_own, is_asked, proposed, .. } = &self.agreement;
+        debug_assert!(!has_own && !is_asked && proposed.is_none(), "it has had no turn");
+        self.agreement = Agreement::new(record.clone(), *revision, *set_at);
     }
 
     pub fn next_registry_job(&mut self) -> Option<RegistryJob> {

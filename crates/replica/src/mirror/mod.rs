@@ -30,6 +30,7 @@ use farcall_disk::{Disk, Done, Job};
 
 use crate::message::{LogId, Refusal};
 use crate::record::Record;
+use crate::takeover::Claimed;
 
 pub use membership::{RegistryAnswer, RegistryJob};
 pub use repair::{Certificate, Damage, Fate};
@@ -138,6 +139,11 @@ impl Mirror {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its claim was renewed by somebody else, before this has had a turn: it goes on from there.
+    pub fn renewed(&self, claimed: &Claimed) {
+        self.lock().renewed(claimed);
     }
 
     /// The log is open: from now on a write is done when its replicas have it.

@@ -138,8 +138,9 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
 impl Replicated<'_> {
     /// Lets a daemon carry the messages to the backups, and be a backup itself if it is to.
     pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
-        let Self { serve, registry, primary } = self;
-        let Primary { mirror, registry: worker, life, times, .. } = primary;
+        let Self { serve, primary } = self;
+        let Primary { mirror, keeper, life, times, .. } = primary;
+        let worker = keeper.hand_to(&mirror).map_err(Failure::run)?;
         daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease, &times));
         let mut kept = None;
         if serve.backup {

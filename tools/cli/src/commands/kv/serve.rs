@@ -37,8 +37,7 @@ const MEET_WITHIN: Duration = Duration::from_millis(250);
 /// What a daemon takes beside its objects and their index: the program, rings, and slots of its clients.
 const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
 
-/// How many leases a process that became the primary waits for its address: less than it has before its
-/// replicas are recorded.
+/// How many leases a process that became the primary waits for its address: then another one may try.
 const ADDRESS_LEASES: u32 = 8;
 
 /// How long a process that has handed over sends what it has answered.
