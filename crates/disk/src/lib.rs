@@ -15,5 +15,5 @@ mod worker;
 
 pub use blocks::Blocks;
 pub use file::{FileDisk, OpenError};
-pub use memory::MemoryDisk;
+pub use memory::{MemoryBudget, MemoryDisk};
 pub use seam::{BLOCK_BYTES, Disk, DiskError, Done, Job};

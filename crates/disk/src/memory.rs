@@ -1,10 +1,33 @@
 //! Memory as a disk: for what lives as long as its process, and no longer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::seam::check;
-use crate::{Blocks, Disk, Done, Job};
+use crate::{Blocks, Disk, DiskError, Done, Job};
 
 /// Memory is taken in pieces of this many bytes: one that grows is never copied.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// How much memory several disks may take together. All handles are of one budget.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<AtomicU64>);
+
+impl MemoryBudget {
+    /// So many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
 
 /// A disk in the memory of its process. Jobs are done when they begin.
 #[derive(Debug, Default)]
@@ -12,12 +35,32 @@ pub struct MemoryDisk {
     pieces: Vec<Box<[u8]>>,
     bytes: u64,
     done: Option<Done>,
+    /// What its pieces are taken from, if they are bounded.
+    budget: Option<MemoryBudget>,
 }
 
 impl MemoryDisk {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty one that is full when the budget is used up.
+    pub fn within(budget: MemoryBudget) -> Self {
+        Self { pieces: Vec::new(), bytes: 0, done: None, budget: Some(budget) }
+    }
+
+    /// Makes it so much longer.
+    fn extend(&mut self, bytes: u64) -> Result<(), DiskError> {
+        let end = self.bytes.checked_add(bytes).ok_or(DiskError::Full)?;
+        let pieces = end.div_ceil(PIECE_BYTES as u64) as usize;
+        let more = (pieces - self.pieces.len()) * PIECE_BYTES;
+        if self.budget.as_ref().is_some_and(|budget| !budget.take(more as u64)) {
+            return Err(DiskError::Full);
+        }
+        self.pieces.resize_with(pieces, || vec![0; PIECE_BYTES].into_boxed_slice());
+        self.bytes = end;
+        Ok(())
     }
 
     /// Calls `visit` with the parts of a range that lie in one piece, and where in the range each begins.
@@ -32,28 +75,32 @@ impl MemoryDisk {
         }
     }
 
-    fn carry_out(&mut self, job: Job) -> Blocks {
-        match job {
+    fn carry_out(&mut self, job: Job) -> Done {
+        let (blocks, outcome) = match job {
             Job::Write { at, blocks, .. } => {
                 let from = |offset: usize, part: &mut [u8]| {
                     part.copy_from_slice(&blocks[offset..offset + part.len()]);
                 };
                 self.parts(at, blocks.len(), from);
-                blocks
+                (blocks, Ok(()))
             }
             Job::Read { at, mut blocks } => {
                 let bytes = blocks.len();
                 self.parts(at, bytes, |offset, part| {
                     blocks[offset..offset + part.len()].copy_from_slice(part);
                 });
-                blocks
+                (blocks, Ok(()))
             }
-            Job::Extend { bytes } => {
-                self.bytes += bytes;
-                let pieces = self.bytes.div_ceil(PIECE_BYTES as u64) as usize;
-                self.pieces.resize_with(pieces, || vec![0; PIECE_BYTES].into_boxed_slice());
-                Blocks::new()
-            }
+            Job::Extend { bytes } => (Blocks::new(), self.extend(bytes)),
+        };
+        Done { blocks, outcome }
+    }
+}
+
+impl Drop for MemoryDisk {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.give_back((self.pieces.len() * PIECE_BYTES) as u64);
         }
     }
 }
@@ -66,8 +113,7 @@ impl Disk for MemoryDisk {
     fn begin(&mut self, job: Job) {
         check(&job, self.bytes);
         assert!(self.done.is_none(), "one job is in flight at a time");
-        let blocks = self.carry_out(job);
-        self.done = Some(Done { blocks, outcome: Ok(()) });
+        self.done = Some(self.carry_out(job));
     }
 
     fn poll(&mut self) -> Option<Done> {
@@ -76,5 +122,27 @@ impl Disk for MemoryDisk {
 
     fn wait(&mut self) -> Option<Done> {
         self.done.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_within_a_budget_are_full_together_and_give_back_what_they_had() {
+        let budget = MemoryBudget::new(3 * PIECE_BYTES as u64);
+        let extend = |disk: &mut MemoryDisk, bytes: usize| {
+            disk.begin(Job::Extend { bytes: bytes as u64 });
+            disk.wait().expect("it is done").outcome
+        };
+        let (mut one, mut other) = (MemoryDisk::within(budget.clone()), MemoryDisk::within(budget));
+        assert_eq!(extend(&mut one, PIECE_BYTES + 4096), Ok(()), "two pieces");
+        assert_eq!(extend(&mut other, PIECE_BYTES + 4096), Err(DiskError::Full));
+        assert_eq!(other.bytes(), 0, "it is as it was");
+        assert_eq!(extend(&mut other, PIECE_BYTES), Ok(()));
+        assert_eq!(extend(&mut one, 4096), Ok(()), "it is in the second piece");
+        drop(one);
+        assert_eq!(extend(&mut other, 2 * PIECE_BYTES), Ok(()));
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use farcall_disk::{Disk, FileDisk, MemoryDisk, OpenError};
+use farcall_disk::{Disk, FileDisk, MemoryBudget, MemoryDisk, OpenError};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::message::{LogId, Refusal};
@@ -83,6 +83,8 @@ pub struct FolderShelf {
     flushed: BTreeMap<LogId, u64>,
     /// Held as long as this backup uses the folder.
     lock: Option<File>,
+    /// What replicas in memory may take together, if they are bounded.
+    budget: Option<MemoryBudget>,
 }
 
 impl FolderShelf {
@@ -95,7 +97,14 @@ impl FolderShelf {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|reason| ShelfError::System { path: folder.to_owned(), reason })?;
         }
-        Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new(), lock: None })
+        Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new(), lock: None, budget: None })
+    }
+
+    /// Replicas in memory take no more than so many bytes together: what would be more is refused as by a full
+    /// disk.
+    #[must_use]
+    pub fn within(self, memory_bytes: u64) -> Self {
+        Self { budget: Some(MemoryBudget::new(memory_bytes)), ..self }
     }
 
     /// Makes sure that no other backup uses the folder: what it holds would not know of the epochs here.
@@ -151,7 +160,8 @@ impl Shelf for FolderShelf {
         flushed: bool,
     ) -> Result<Box<dyn Disk>, Refusal> {
         if !flushed {
-            return Ok(Box::new(MemoryDisk::new()));
+            let disk = self.budget.clone().map_or_else(MemoryDisk::new, MemoryDisk::within);
+            return Ok(Box::new(disk));
         }
         let folder = self.folder.as_ref().ok_or(Refusal::NoDisk)?;
         if self.flushed.get(&log).is_none_or(|known| *known < epoch) {

@@ -83,6 +83,21 @@ fn a_backup_bounds_what_it_holds_of_one_log() {
     assert_eq!(ask(&mut backup, 1, 0, &too_long), Err(Refusal::Malformed));
 }
 
+#[test]
+fn a_backup_bounds_the_memory_of_all_its_replicas() {
+    let shelf = FolderShelf::new(None).expect("memory").within(2 << 20);
+    let mut backup = Backup::open(Box::new(shelf)).expect("nothing is there");
+    for replica in [5, 6, 7] {
+        ask(&mut backup, 1, replica, &Request::Begin { flushed: false }).expect("nothing is in it yet");
+    }
+    assert_eq!(ask(&mut backup, 1, 5, &write(1, b"x")), Ok(Vec::new()));
+    assert_eq!(ask(&mut backup, 1, 6, &write(1, b"x")), Ok(Vec::new()));
+    assert_eq!(ask(&mut backup, 1, 7, &write(1, b"x")), Err(Refusal::Full));
+    ask(&mut backup, 2, 7, &Request::Fence { retained: vec![6] }).expect("it is later");
+    ask(&mut backup, 2, 8, &Request::Begin { flushed: false }).expect("room");
+    assert_eq!(ask(&mut backup, 2, 8, &write(1, b"x")), Ok(Vec::new()), "what was dropped makes room");
+}
+
 /// A folder of the test's own.
 struct Folder(PathBuf);
 
