@@ -45,6 +45,16 @@ pub fn run(moved: &KvMove) -> Result<(), Failure> {
             printable(&before.primary)
         )));
     }
+    let elsewhere = waiting.iter().find(|waiting| **waiting != before.primary);
+    if let Some(elsewhere) = elsewhere.filter(|_| shard == 0 && before.shards > 1) {
+        return Err(Failure::Usage(format!(
+            "shard 0 of {} is where the others are met, at {}: it moves to another process at its address only, \
+             and one at {} waits for it; end that one",
+            before.shards,
+            printable(&before.primary),
+            printable(elsewhere)
+        )));
+    }
     let connection = Connection::open(place)?;
     let client = connection.client()?;
     if shard >= client.shards() {
@@ -60,6 +70,12 @@ pub fn run(moved: &KvMove) -> Result<(), Failure> {
                     && after.epoch >= before.epoch + EPOCHS_TO_SERVE =>
             {
                 break after;
+            }
+            Some(after) if after.incarnation == before.incarnation && begun.elapsed() >= within => {
+                return Err(Failure::Run(format!(
+                    "nobody has taken shard {shard} over within {within:?}: the one that waited is gone, or the primary \
+                     goes on while too few backups confirm what it has; see `farcall kv status`"
+                )));
             }
             _ if begun.elapsed() >= within => {
                 return Err(Failure::Run(format!(
