@@ -11,20 +11,21 @@ use super::SCHEMA;
 use super::refused::Failed;
 use super::way::Connection;
 use crate::arguments::kv::KvStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::output::Report;
 
-/// Prints who the primary of each shard is, and where its replicas are.
+/// Prints who the primary of each shard is, and where its replicas are. Where no store answers it prints what
+/// the registry has recorded, and has the status for that.
 pub fn status(status: &KvStatus) -> Result<(), Failure> {
     let mut report = Report::open(status.place.json.as_ref())?;
     let connection = match (Connection::open(&status.place), &status.place.registry) {
         (Ok(connection), _) => connection,
-        (Err(error), None) => return Err(error),
-        (Err(_), Some(registry)) => {
-            let at = &status.place.at;
-            report.line(format_args!("no store answers at {at}; the registry has recorded:"))?;
-            return tell_records(registry, &mut report);
+        (Err(error @ Failure::Outcome(Outcome::Unreachable, _)), Some(registry)) => {
+            report.line(format_args!("no store answers; the registry at {registry} has recorded:"))?;
+            tell_records(registry, &mut report)?;
+            return Err(error);
         }
+        (Err(error), _) => return Err(error),
     };
     let client = connection.client()?;
     for shard in 0..client.shards() {
