@@ -54,6 +54,7 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
     let client = connection.client()?;
     let mut report = Report::open(scrub.place.json.as_ref())?;
     let (mut before, mut after) = (Found::default(), Found::default());
+    let mut alone = Vec::new();
     for shard in 0..client.shards() {
         let replicated = client.replication(shard).wait();
         if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
@@ -63,6 +64,9 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
         let compare = |repairs| compare(&connection, &client, shard, repairs);
         let (outcome, unnamed) = compare(scrub.repair)?;
         tell(shard, (&outcome, unnamed), &mut report)?;
+        if outcome.replicas == 0 {
+            alone.push(shard.to_string());
+        }
         let mut of_shard = Found::default();
         of_shard.add(&outcome, unnamed);
         before.add(&outcome, unnamed);
@@ -75,11 +79,12 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
             after.add(&outcome, unnamed);
         }
     }
-    verdict(&before, &after)
+    verdict(&before, &after, &alone)
 }
 
-/// What the command says at its end, and its status.
-fn verdict(before: &Found, after: &Found) -> Result<(), Failure> {
+/// What the command says at its end, and its status; the logs of shards that were alone were compared with
+/// nothing.
+fn verdict(before: &Found, after: &Found, alone: &[String]) -> Result<(), Failure> {
     let sentence = match (before.repaired, after.reparable, after.lost) {
         _ if after.not_written > 0 => format!(
             "{} parts of logs are whole at backups, and the primaries' disks do not take them: move these shards",
@@ -88,7 +93,15 @@ fn verdict(before: &Found, after: &Found) -> Result<(), Failure> {
         _ if after.unnamed > 0 => {
             format!("{} more parts of logs are damaged than are named: ask again", after.unnamed)
         }
-        (0, 0, 0) => return Ok(()),
+        (0, 0, 0) if alone.is_empty() => return Ok(()),
+        (0, 0, 0) => {
+            let sentence = format!(
+                "no backup has a whole replica of shard {}, so nothing was compared; `farcall kv status` says what \
+                 it lacks",
+                alone.join(", ")
+            );
+            return Err(Failure::Outcome(Outcome::Unreachable, sentence));
+        }
         (repaired, 0, 0) => {
             let sentence =
                 format!("{repaired} damaged parts are whole again; look after the disks they were on");
