@@ -190,16 +190,16 @@ pub struct KvServe {
     /// process]
     #[arg(long, value_name = "NAME", requires = "registry")]
     pub domain: Option<String>,
-    /// Is a backup for other shards as well
-    #[arg(long, requires = "registry")]
-    pub backup: bool,
+    /// Is a backup for other shards as well, and listens for their primaries there
+    #[arg(long, requires = "registry", value_parser = host_port, value_name = "HOST:PORT")]
+    pub backup: Option<HostPort>,
     /// Directory for the log of durable tables, created if need be; what is in it is there again after a
     /// start
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Most that the log may take of the disk, at least 64M; half of it may be objects [default: four times
-    /// --memory]
-    #[arg(long, value_name = "SIZE", requires = "data")]
+    /// --memory]. The log of tables that are replicated and not flushed is in memory, beside --memory
+    #[arg(long, value_name = "SIZE")]
     pub data_size: Option<Size>,
     /// Who may read, write and drop everything: your own processes, and where they cannot be told apart this
     /// machine's; or whoever reaches the store
@@ -265,11 +265,19 @@ pub struct KvBackup {
     /// Directory for replicas that are flushed; without one it takes others only
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Most that replicas in memory may take together; a primary that needs more looks for another backup
+    /// [default: what memory.max of its control group leaves]
+    #[arg(long, value_name = "SIZE", conflicts_with = "export")]
+    pub memory: Option<Size>,
     /// Serves nothing, and writes the durable tables that --data has to this file, for `kv restore`: the
     /// directory of a backup or of a store, which no process may use meanwhile. Of several copies of a log
     /// the latest counts
     #[arg(long, value_name = "FILE", requires = "data")]
     pub export: Option<PathBuf>,
+    /// Writes the objects of those shards that the directory has; otherwise one that lacks some of its store
+    /// is refused
+    #[arg(long, requires = "export")]
+    pub partial: bool,
     /// What it may be lost with: no two replicas of a log go to one domain [default: this process]
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,

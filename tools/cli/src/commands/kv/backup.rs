@@ -1,44 +1,101 @@
 //! `farcall kv backup`: replicas of the logs of shards.
 
-use farcall::Node;
-use farcall::bootstrap::{Bootstrap, Rendezvous};
-use farcall_kv::replicated::{BACKUP_NAME, Backups, OpenRegistry};
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Listener, Node, TransportKind};
+use farcall_kv::replicated::{BACKUP_NAME, Backups, OpenRegistry, RegistryPlace};
 use farcall_replica::{Backup, BackupEntry, FolderShelf};
 use serde_json::json;
 
 use super::serve::cannot_listen;
-use super::{LOOK_WITHIN, RANKS, SCHEMA, access};
-use crate::arguments::kv::KvBackup;
+use super::{LOOK_WITHIN, RANKS, SCHEMA, access, memory};
+use crate::arguments::kv::{AllowArgument, KvBackup};
 use crate::arguments::load_settings;
 use crate::failure::Failure;
 use crate::output::Report;
 
+/// What a backup is to be, and where.
+pub struct BackupPlan {
+    /// Where it listens for primaries: nobody else's address, so that it is found as long as it lives.
+    pub at: HostPort,
+    /// Its folder; without one it has replicas in memory only.
+    pub data: Option<PathBuf>,
+    /// What replicas in memory may take together, if that is bounded.
+    pub memory: Option<u64>,
+    /// What it may be lost with.
+    pub domain: String,
+    pub registry: RegistryPlace,
+    pub transport: TransportKind,
+    pub allow: AllowArgument,
+    pub settings: Settings,
+}
+
+/// A backup that is announced.
+struct Serving {
+    endpoint: Endpoint,
+    backups: Backups,
+    _listener: Listener,
+    _rendezvous: Rendezvous,
+    /// An entry in etcd lasts as long as its registry.
+    _registry: OpenRegistry,
+}
+
+impl Serving {
+    fn begin(plan: BackupPlan) -> Result<Self, Failure> {
+        let BackupPlan { at, data, memory, domain, registry, transport, allow, mut settings } = plan;
+        // A backup receives none, so it would hold all that anybody sends.
+        settings.peers.messages = false;
+        access::check(&at, allow, transport, &settings)?;
+        let mut shelf = FolderShelf::new(data.as_deref()).map_err(Failure::run)?;
+        if let Some(bytes) = memory {
+            shelf = shelf.within(bytes);
+        }
+        let backups = Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?);
+        // Every shard of a store comes with its number as its rank.
+        let rendezvous = Rendezvous::bind(at.to_string().as_str(), RANKS)
+            .map_err(|error| cannot_listen("a backup", &error))?;
+        let bootstrap = Bootstrap::join(&at, 0, RANKS, LOOK_WITHIN).map_err(Failure::run)?;
+        let node = Node::new(bootstrap, settings);
+        let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
+        let listener = endpoint.listen(BACKUP_NAME).map_err(Failure::run)?;
+        let entry = BackupEntry { at: format!("{at}/{BACKUP_NAME}"), domain, has_disk: data.is_some() };
+        let registry = OpenRegistry::open(&registry).map_err(Failure::run)?;
+        registry.announce(&entry).map_err(Failure::run)?;
+        Ok(Self { endpoint, backups, _listener: listener, _rendezvous: rendezvous, _registry: registry })
+    }
+
+    /// Serves until the process is ended.
+    fn serve(mut self) -> ! {
+        let Self { endpoint, backups, .. } = &mut self;
+        loop {
+            endpoint.stay_awake(backups.is_working());
+            endpoint.poll_requests_idle(|request, reply| backups.handle(&request, reply), |_, _| ());
+            backups.turn(endpoint);
+        }
+    }
+}
+
 /// Serves until the process is ended.
 pub fn run(backup: &KvBackup) -> Result<(), Failure> {
-    let mut settings = load_settings(&backup.settings)?;
-    // A backup receives none, so it would hold all that anybody sends.
-    settings.peers.messages = false;
-    access::check(&backup.at, backup.allow, backup.transport, &settings)?;
+    let settings = load_settings(&backup.settings)?;
     let mut report = Report::open(backup.json.as_ref())?;
-    let shelf = FolderShelf::new(backup.data.as_deref()).map_err(Failure::run)?;
-    let mut backups = Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?);
     let at = backup.at.to_string();
-    // Every shard of a store comes with its number as its rank.
-    let rendezvous =
-        Rendezvous::bind(at.as_str(), RANKS).map_err(|error| cannot_listen("a backup", &error))?;
-    let bootstrap = Bootstrap::join(&backup.at, 0, RANKS, LOOK_WITHIN).map_err(Failure::run)?;
-    let node = Node::new(bootstrap, settings);
-    let endpoint = node.endpoint(backup.transport.name()).map_err(Failure::run)?;
-    let _listener = endpoint.listen(BACKUP_NAME).map_err(Failure::run)?;
-    let entry = BackupEntry {
-        at: format!("{at}/{BACKUP_NAME}"),
-        domain: backup.domain.clone().unwrap_or_else(|| at.clone()),
-        has_disk: backup.data.is_some(),
-    };
-    let place = backup.registry.as_ref().expect("the grammar asks for it");
-    let registry = OpenRegistry::open(place).map_err(Failure::run)?;
-    registry.announce(&entry).map_err(Failure::run)?;
-    let (replicas, transport) = (backups.replicas(), backup.transport);
+    let domain = backup.domain.clone().unwrap_or_else(|| at.clone());
+    let serving = Serving::begin(BackupPlan {
+        at: backup.at.clone(),
+        data: backup.data.clone(),
+        memory: memory::for_replicas(backup.memory),
+        domain: domain.clone(),
+        registry: backup.registry.clone().expect("the grammar asks for it"),
+        transport: backup.transport,
+        allow: backup.allow,
+        settings,
+    })?;
+    let (replicas, transport) = (serving.backups.replicas(), backup.transport);
     report.line(format_args!("backup at {at} over {transport}, {replicas} replicas"))?;
     report.object(&json!({
         "schema": SCHEMA,
@@ -46,13 +103,22 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
         "at": at,
         "transport": transport.name(),
         "replicas": replicas,
-        "domain": entry.domain,
+        "domain": domain,
     }))?;
-    // An entry in etcd lasts as long as its registry.
-    let _kept = (rendezvous, registry);
-    loop {
-        endpoint.stay_awake(backups.is_working());
-        endpoint.poll_requests_idle(|request, reply| backups.handle(&request, reply), |_, _| ());
-        backups.turn(&endpoint);
-    }
+    serving.serve()
+}
+
+/// Is a backup beside whatever else this process does, in a thread of its own, until it ends.
+pub fn start_beside(plan: BackupPlan) -> Result<(), Failure> {
+    let (told, begun) = channel();
+    let serve = move || match Serving::begin(plan) {
+        Ok(serving) => {
+            // Whoever has started it waits for this.
+            let _ = told.send(Ok(()));
+            serving.serve()
+        }
+        Err(failure) => _ = told.send(Err(failure)),
+    };
+    thread::Builder::new().name("farcall-backup".to_owned()).spawn(serve).map_err(Failure::run)?;
+    begun.recv().map_err(|_| Failure::Run("the thread of the backup has ended".to_owned()))?
 }

@@ -91,6 +91,28 @@ pub fn log_bytes_max(serve: &KvServe) -> Result<u64, Failure> {
     Ok(bytes_max)
 }
 
+/// The longest that a log in memory may become, of tables that are replicated and not flushed; 0 if there is
+/// none.
+pub fn log_bytes_in_memory(serve: &KvServe) -> Result<u64, Failure> {
+    if has_log_in_memory(serve) { log_bytes_max(serve) } else { Ok(0) }
+}
+
+fn has_log_in_memory(serve: &KvServe) -> bool {
+    let level = tables(serve).fold(Level::Memory, |level, table| level.and(table.level));
+    level.replicas() > 0 && !level.is_flushed()
+}
+
+/// Refuses the size of a log that is nowhere.
+pub fn check_size(serve: &KvServe) -> Result<(), Failure> {
+    if serve.data_size.is_some() && serve.data.is_none() && !has_log_in_memory(serve) {
+        return Err(Failure::Usage(
+            "--data-size is for a log, and there is none: give --data DIR, or a table that is replicated"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
     let bytes_max = log_bytes_max(serve)?;
     make_folder(folder)?;

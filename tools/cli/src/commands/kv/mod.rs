@@ -8,6 +8,7 @@ mod cluster;
 mod data;
 mod health;
 mod many;
+mod memory;
 mod moves;
 mod place;
 mod primary;

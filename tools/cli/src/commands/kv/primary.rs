@@ -3,17 +3,16 @@
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::said;
-use farcall::{Endpoint, Listener, Node, TransportKind};
+use farcall::{Endpoint, Node, TransportKind};
 use farcall_kv::Shard;
 use farcall_kv::daemon::Daemon;
 use farcall_kv::durable::Level;
-use farcall_kv::replicated::{
-    BACKUP_NAME, Backups, OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, TakeoverTimes, Waits,
-};
-use farcall_replica::{Backup, BackupEntry, FolderShelf, Life};
+use farcall_kv::replicated::{Primary, PrimaryPlan, Replicator, TakeoverTimes, Waits};
+use farcall_replica::Life;
 use serde_json::json;
 
-use super::{SCHEMA, data};
+use super::backup::{self, BackupPlan};
+use super::{SCHEMA, data, memory};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -24,14 +23,12 @@ static WAITS: said::Kind = said::Kind::new(said::Level::Info, "waits of a shard 
 /// A shard that is the primary, and does not serve yet.
 pub struct Replicated<'a> {
     serve: &'a KvServe,
-    registry: &'a RegistryPlace,
     primary: Primary,
 }
 
 /// What must stay as long as the shard serves.
 pub struct Attached {
     _life: Option<Life>,
-    _backup: Option<(Listener, OpenRegistry)>,
 }
 
 /// Becomes the primary of a shard, if it has a registry, and creates its tables.
@@ -68,7 +65,7 @@ pub fn begin<'a>(
     let at = serve.place.at.to_string();
     let plan = PrimaryPlan {
         registry: registry.clone(),
-        data: serve.data.clone().filter(|_| level.is_flushed()),
+        data: serve.data.clone(),
         domain: domain(serve),
         at,
         of: (serve.shard as u32, serve.shards as u32),
@@ -91,10 +88,23 @@ pub fn begin<'a>(
             "the log here is of no use: {why}; reading a replica instead, which has every acknowledged write"
         )),
     };
+    if let Some(at) = &serve.backup {
+        // Before this process waits for anybody: others may need what it has.
+        backup::start_beside(BackupPlan {
+            at: at.clone(),
+            data: serve.data.as_ref().map(|folder| folder.join("replicas")),
+            memory: memory::left_beside(serve)?,
+            domain: domain(serve),
+            registry: registry.clone(),
+            transport,
+            allow: serve.allow,
+            settings: settings.clone(),
+        })?;
+    }
     let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
     data::create_tables(serve, shard)?;
     tell_recovered(serve, &primary, report)?;
-    Ok(Some(Replicated { serve, registry, primary }))
+    Ok(Some(Replicated { serve, primary }))
 }
 
 /// What the process may be lost with.
@@ -136,25 +146,12 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
 }
 
 impl Replicated<'_> {
-    /// Lets a daemon carry the messages to the backups, and be a backup itself if it is to.
+    /// Lets a daemon carry the messages to the backups.
     pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
         let Self { serve, primary } = self;
         let Primary { mirror, keeper, life, times, .. } = primary;
         let worker = keeper.hand_to(&mirror).map_err(Failure::run)?;
         daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease, &times));
-        let mut kept = None;
-        if serve.backup {
-            let name = format!("{BACKUP_NAME}.{}", serve.shard);
-            let at = format!("{}/{name}", serve.place.at);
-            let folder = serve.data.as_ref().map(|folder| folder.join("replicas"));
-            let shelf = FolderShelf::new(folder.as_deref()).map_err(Failure::run)?;
-            daemon.back_up(Backups::new(Backup::open(Box::new(shelf)).map_err(Failure::run)?));
-            let listener = endpoint.listen(&name).map_err(Failure::run)?;
-            let entry = BackupEntry { at, domain: domain(serve), has_disk: folder.is_some() };
-            let registry = OpenRegistry::open(registry).map_err(Failure::run)?;
-            registry.announce(&entry).map_err(Failure::run)?;
-            kept = Some((listener, registry));
-        }
-        Ok(Attached { _life: life, _backup: kept })
+        Ok(Attached { _life: life })
     }
 }

@@ -31,6 +31,9 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
     let folder = backup.data.as_ref().expect("the grammar asks for it");
     let mut report = Report::open(backup.json.as_ref())?;
     let logs = logs_in(folder)?;
+    if !backup.partial {
+        check_shards(folder, &logs)?;
+    }
     let (mut tables, mut objects) = (BTreeMap::new(), 0);
     for (path, saved) in logs.values() {
         let (shard, shards) = saved.of;
@@ -113,6 +116,23 @@ fn logs_in(folder: &Path) -> Result<BTreeMap<u32, (PathBuf, SavedLog)>, Failure>
         )));
     }
     Ok(logs)
+}
+
+/// Refuses a directory that lacks shards of its store: what is exported would be taken for all of it.
+fn check_shards(folder: &Path, logs: &BTreeMap<u32, (PathBuf, SavedLog)>) -> Result<(), Failure> {
+    let shards = logs.values().map(|(_, saved)| saved.of.1).max().unwrap_or(0);
+    let lacking: Vec<String> =
+        (0..shards).filter(|shard| !logs.contains_key(shard)).map(|shard| shard.to_string()).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(format!(
+        "{} has {} of {shards} shards of its store, and lacks {}; give a directory that has all of them, or \
+         --partial, and export the others as well",
+        folder.display(),
+        logs.len(),
+        lacking.join(", ")
+    )))
 }
 
 /// Bytes of keys and values of all tables that are read before they are written.

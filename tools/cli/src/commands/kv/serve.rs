@@ -14,12 +14,11 @@ use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
 use farcall_kv::{Shard, SharedShard, TableGuard};
-use farcall_lab::groups::ControlGroups;
 use serde_json::json;
 
 use super::health::Health;
 use super::place::{ask_registry, join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access, cluster, data, primary, resp};
+use super::{RANKS, SCHEMA, access, cluster, data, memory, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -33,9 +32,6 @@ static NO_SLOTS: Kind = Kind::new(Level::Warning, "slots that could not be made"
 
 /// Another shard is at the rendezvous or is not: the time for it to say so.
 const MEET_WITHIN: Duration = Duration::from_millis(250);
-
-/// What a daemon takes beside its objects and their index: the program, rings, and slots of its clients.
-const BESIDE_OBJECTS_BYTES: u64 = 24 << 20;
 
 /// How many leases a process that became the primary waits for its address: then another one may try.
 const ADDRESS_LEASES: u32 = 8;
@@ -62,7 +58,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     said::heed(&settings);
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;
-    check_memory(serve.memory.0)?;
+    memory::check(serve)?;
     if let Some(most) = serve.maxmemory
         && most.0 > serve.memory.0
     {
@@ -78,6 +74,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
     resp::check(serve)?;
     data::check_tables(serve)?;
+    data::check_size(serve)?;
     // Before anything that may take long.
     let health = serve.health.as_deref().map(Health::listen).transpose()?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
@@ -195,22 +192,6 @@ fn linger(daemon: &mut Daemon<'_>) {
     while begun.elapsed() < LINGER {
         daemon.turn(&mut NobodyObserves);
     }
-}
-
-/// Refuses a store for which the control group of this process has too little memory: it would be killed once
-/// it is full, and lose everything.
-fn check_memory(bytes: usize) -> Result<(), Failure> {
-    let Some(most) = ControlGroups::of_this_process().memory_bytes_max() else { return Ok(()) };
-    if bytes as u64 + BESIDE_OBJECTS_BYTES <= most {
-        return Ok(());
-    }
-    let fitting = most.saturating_sub(BESIDE_OBJECTS_BYTES) >> 20;
-    Err(Failure::Usage(format!(
-        "--memory of {} MB is too much for the {} MB that the control group of this process may have; give at \
-         most {fitting}M, or raise memory.max",
-        bytes >> 20,
-        most >> 20
-    )))
 }
 
 /// Makes sure that this shard is of the same store as shard 0: which shard has an object follows from how
