@@ -35,11 +35,11 @@ use self::shards::Shards;
 use self::waiting::WaitingRequests;
 use crate::durable::{Parked, Released};
 use crate::guard::{TableGuard, words_of};
-use crate::replicated::{Backups, Replicator};
+use crate::replicated::Replicator;
 use crate::shard::{Answer, Shard, Turn};
 use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
-use crate::wire::{BACKUP, Code, DELETE, GET, INCREMENT, ONCE, PUT};
+use crate::wire::{Code, DELETE, GET, INCREMENT, ONCE, PUT};
 
 /// So many turns after a request for one object the requests for many are still done in short turns: such a
 /// client may ask again.
@@ -71,8 +71,6 @@ pub struct Daemon<'e> {
     waiting: WaitingRequests,
     /// Carries what the shard's log says to its backups.
     replicator: Option<Replicator<'e>>,
-    /// Replicas of the logs of other shards.
-    backups: Option<Backups>,
     /// What its clients may do; `None` without a policy, so that they may do everything.
     guard: Option<TableGuard>,
     turns: u64,
@@ -105,7 +103,7 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
-        let (replicator, backups, guard) = (None, None, None);
+        let (replicator, guard) = (None, None);
         let (turns, object_turn, idle_turns, attend_at) = (0, 0, 0, Instant::ZERO);
         Self {
             endpoint,
@@ -114,7 +112,6 @@ impl<'e> Daemon<'e> {
             slots,
             waiting,
             replicator,
-            backups,
             guard,
             turns,
             object_turn,
@@ -144,11 +141,6 @@ impl<'e> Daemon<'e> {
     /// Whether its shard was asked to hand over, and has answered everything.
     pub fn is_handed_over(&mut self) -> bool {
         self.replicator.is_some() && self.shard.shard().is_handed_over()
-    }
-
-    /// Is a backup for other shards as well.
-    pub fn back_up(&mut self, backups: Backups) {
-        self.backups = Some(backups);
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
@@ -228,9 +220,6 @@ impl<'e> Daemon<'e> {
         if let Some(replicator) = &mut self.replicator {
             taken += replicator.turn();
         }
-        if let Some(backups) = &mut self.backups {
-            taken += backups.turn(self.endpoint);
-        }
         observer.ended(Phase::Slots, taken);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(ATTEND_EVERY) {
@@ -264,10 +253,9 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        // A backup's disk wakes nobody, and neither does a lease that is due or the registry's answer: what
-        // else a replicator waits for comes over the network.
-        let has_time = self.backups.as_ref().is_some_and(Backups::is_working);
-        self.endpoint.stay_awake(has_time || self.clients() > 0 || self.shard.is_flushing());
+        // Neither a lease that is due nor the registry's answer wakes anybody: what else a replicator waits for
+        // comes over the network.
+        self.endpoint.stay_awake(self.clients() > 0 || self.shard.is_flushing());
         self.endpoint.sleep_at_most(if self.replicator.is_some() { REPLICATOR_NAP } else { Duration::MAX });
         // It may sleep now, and others use the shard meanwhile.
         self.shard.release();
@@ -281,8 +269,7 @@ impl<'e> Daemon<'e> {
     #[inline]
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
         let Self { endpoint, shard, shards, slots, waiting, turns, object_turn, counters, .. } = self;
-        let (replicator, backups) = (&mut self.replicator, &mut self.backups);
-        let guard = &mut self.guard;
+        let (replicator, guard) = (&mut self.replicator, &mut self.guard);
         // The events are seen after the requests: both need what waits.
         let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
@@ -297,10 +284,6 @@ impl<'e> Daemon<'e> {
             if is_for_one_object(request.service()) || request.service() == ONCE {
                 *object_turn = *turns;
                 shard.shard().handle(request, reply);
-            } else if request.service() == BACKUP
-                && let Some(backups) = backups
-            {
-                backups.handle(&request, reply);
             } else {
                 waiting.borrow_mut().push(request, reply);
             }
