@@ -93,8 +93,8 @@ impl Client {
     }
 
     fn ask(&mut self, line: &str) -> String {
-        assert!(self.send(line), "{line}");
-        self.reply().unwrap_or_else(|| panic!("no reply to {line}"))
+        assert!(self.send(line), "{}", shown(line));
+        self.reply().unwrap_or_else(|| panic!("no reply to {}", shown(line)))
     }
 
     /// The same until the reply begins so.
@@ -105,9 +105,14 @@ impl Client {
             if reply.starts_with(begins) {
                 return;
             }
-            assert!(begun.elapsed() < LONG, "{line}: {reply}");
+            assert!(begun.elapsed() < LONG, "{}: {reply}", shown(line));
         }
     }
+}
+
+/// The beginning of a line.
+fn shown(line: &str) -> &str {
+    &line[..line.len().min(100)]
 }
 
 fn request(line: &str) -> String {
@@ -202,6 +207,79 @@ fn what_a_killed_server_has_acknowledged_is_there() {
     assert!(status != Some(0) && sentence.contains("collection"), "{sentence}");
     assert_eq!(kv(&served.at, &["put", "s:7", "eight"]).0, Some(0));
     assert_eq!(served.client().ask("GET s:7"), "eight");
+}
+
+/// A long value that tells where each part of it belongs.
+fn long_value(seed: u64, bytes: usize) -> String {
+    let mut value = String::with_capacity(bytes + 16);
+    while value.len() < bytes {
+        value.push_str(&format!("{seed}:{};", value.len()));
+    }
+    value.truncate(bytes);
+    value
+}
+
+#[test]
+fn a_server_that_is_killed_while_a_long_value_comes_has_the_old_one() {
+    let folder = Folder::new("redis-long-kill");
+    let mut served = Served::flushed(&folder);
+    let old = long_value(0, 3_000_000);
+    assert_eq!(served.client().ask(&format!("SET long {old}")), "+OK");
+    for life in 1..=3 {
+        let new = request(&format!("SET long {}", long_value(life, 8_000_000)));
+        let mut client = served.client();
+        let sent = new.len() - 10 - 1_000_000 * life as usize;
+        client.stream.write_all(&new.as_bytes()[..sent]).expect("it reads");
+        // What the log has grown by is pieces of it.
+        let mut other = served.client();
+        other.ask_until("SET short 1", "+OK");
+        served.kill();
+        served = Served::flushed(&folder);
+        let mut client = served.client();
+        assert!(client.ask("GET long") == old, "life {life}");
+        assert_eq!(client.ask("DBSIZE"), ":2");
+    }
+    // Whole ones are answered, and there after the next kill.
+    let last = long_value(9, 8_000_000);
+    let mut client = served.client();
+    assert_eq!(client.ask(&format!("SET long {last}")), "+OK");
+    assert_eq!(client.ask("SETRANGE long 4000000 changed"), ":8000000");
+    served.kill();
+    let served = Served::flushed(&folder);
+    let expected = [&last[..4_000_000], "changed", &last[4_000_007..]].concat();
+    assert!(served.client().ask("GET long") == expected);
+}
+
+#[test]
+fn long_values_are_taken_over_with_their_replica() {
+    let folder = Folder::new("redis-long-replica");
+    let (_backup, _) = folder.backup("first");
+    let start = |name: &str| {
+        let data = folder.of(name);
+        Served::start(
+            &folder,
+            &["--tables", "default:replicated=1,flushed", "--data", &data, "--lease", "0.5"],
+        )
+    };
+    let served = start("primary");
+    let mut client = served.client();
+    client.ask_until("SET short 1", "+OK");
+    let old = long_value(1, 5_000_000);
+    client.ask_until(&format!("SET long {old}"), "+OK");
+    let new = request(&format!("SET long {}", long_value(2, 8_000_000)));
+    let mut uploading = served.client();
+    uploading.stream.write_all(&new.as_bytes()[..6_000_000]).expect("it reads");
+    client.ask_until("SET short 2", "+OK");
+    served.kill();
+    // The disk of the first primary is not used any more.
+    let served = start("other");
+    let mut client = served.client();
+    client.ask_until("GET short", "2");
+    assert!(client.ask("GET long") == old, "the whole old value");
+    client.ask_until(&format!("SET long {}", long_value(3, 2_000_000)), "+OK");
+    assert!(client.ask("GET long") == long_value(3, 2_000_000));
+    let (status, said, sentence) = kv(&served.at, &["scrub"]);
+    assert_eq!(status, Some(0), "{said} {sentence}");
 }
 
 #[test]

@@ -153,15 +153,18 @@ fn is_due(frames: &Frames, needed_bytes: u64) -> bool {
 /// Whether a record is needed.
 fn lives((store, results): (&Store, &Results), record: &Record<'_>) -> bool {
     let (table, version, key) = match *record {
-        Record::Put { table, version, key, .. } | Record::PutUntil { table, version, key, .. } => {
-            (table, version, key)
-        }
+        Record::Put { table, version, key, .. }
+        | Record::PutUntil { table, version, key, .. }
+        | Record::Long { table, version, key, .. } => (table, version, key),
         Record::Collection { table, version, number, key, .. } => {
             let name = Name::new(TableId(table), key);
             return name.is_ok_and(|name| store.is_recorded(name, (number, version)));
         }
         Record::Element { number, stamp, name, .. } => {
             return store.element_stamp(number, name) == Some(stamp);
+        }
+        Record::Piece { id, stamp, number, .. } => {
+            return store.logged_piece(id, number as usize).is_some_and(|(found, _)| found == stamp);
         }
         Record::Client { client } => return results.has_client(client),
         Record::Result { client, sequence, .. } => return results.has(client, sequence),

@@ -9,12 +9,12 @@
 use farcall_disk::{BLOCK_BYTES, Blocks};
 
 use super::rebuilding;
-use crate::store::CollectionKind;
+use crate::store::{CollectionKind, LONG_BYTES_MAX, PIECE_BYTES};
 use crate::wire::{Fields, Malformed};
 use crate::{KEY_BYTES_MAX, TABLE_NAME_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The version of all this.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The first version in which hash slots say which shard has a key.
 pub const SLOTS_VERSION: u32 = 3;
@@ -35,7 +35,7 @@ pub const FRAME_BYTES: usize = 4 << 20;
 pub const GROUP_HEADER_BYTES: usize = 64;
 
 /// Bytes of a record without what it names and holds, at most.
-pub const RECORD_BYTES: usize = 38;
+pub const RECORD_BYTES: usize = 41;
 
 /// Bytes of a put without key and value.
 const PUT_HEADER_BYTES: usize = 25;
@@ -247,6 +247,12 @@ pub enum Record<'a> {
     Cut { number: u64, first: u64, end: u64 },
     /// All objects of a table are gone, up to this version.
     Cleared { table: u64, version: u64 },
+    /// A piece of a long value. Of two for one place the one with the higher stamp counts.
+    Piece { id: u64, stamp: u64, number: u32, body: &'a [u8] },
+    /// An object was written whose value is this many bytes of these pieces; the deadline is 0 for none.
+    Long { table: u64, version: u64, deadline: u64, id: u64, bytes: u32, key: &'a [u8] },
+    /// The pieces of a long value are not needed any more.
+    Ended { id: u64 },
 }
 
 impl<'a> Record<'a> {
@@ -327,18 +333,43 @@ impl<'a> Record<'a> {
             Self::Cleared { table, version } => {
                 put(&[&[15], &table.to_le_bytes(), &version.to_le_bytes()]);
             }
+            Self::Piece { id, stamp, number, body } => put(&[
+                &[30],
+                &id.to_le_bytes(),
+                &stamp.to_le_bytes(),
+                &number.to_le_bytes(),
+                &(body.len() as u32).to_le_bytes(),
+                body,
+            ]),
+            Self::Long { table, version, deadline, id, bytes, key } => put(&[
+                &[31],
+                &table.to_le_bytes(),
+                &version.to_le_bytes(),
+                &deadline.to_le_bytes(),
+                &id.to_le_bytes(),
+                &bytes.to_le_bytes(),
+                &(key.len() as u32).to_le_bytes(),
+                key,
+            ]),
+            Self::Ended { id } => put(&[&[32], &id.to_le_bytes()]),
         }
     }
 
     /// Bytes that the record of a dropped table takes: its kind, the table, the version.
     pub const DROP_BYTES: usize = 1 + 8 + 8;
 
+    /// Bytes that the record of an ended value takes.
+    pub const ENDED_BYTES: usize = 1 + 8;
+
     /// Bytes that it takes, or a few more.
     pub fn bytes(&self) -> usize {
         RECORD_BYTES
             + match *self {
                 Self::Put { key, value, .. } | Self::PutUntil { key, value, .. } => key.len() + value.len(),
-                Self::Tombstone { key, .. } | Self::Collection { key, .. } => key.len(),
+                Self::Tombstone { key, .. } | Self::Collection { key, .. } | Self::Long { key, .. } => {
+                    key.len()
+                }
+                Self::Piece { body, .. } => body.len(),
                 Self::Element { name, value, .. } => name.len() + value.len(),
                 Self::Removed { name, .. } => name.len(),
                 Self::Table { name, .. } => name.len(),
@@ -349,7 +380,8 @@ impl<'a> Record<'a> {
                 | Self::Client { .. }
                 | Self::Gone { .. }
                 | Self::Cut { .. }
-                | Self::Cleared { .. } => 0,
+                | Self::Cleared { .. }
+                | Self::Ended { .. } => 0,
             }
     }
 
@@ -426,10 +458,31 @@ impl<'a> Record<'a> {
             }
             14 => Ok(Self::Cut { number: fields.u64()?, first: fields.u64()?, end: fields.u64()? }),
             15 => Ok(Self::Cleared { table: fields.u64()?, version: fields.u64()? }),
+            30 => {
+                let (id, stamp, number) = (fields.u64()?, fields.u64()?, fields.u32()?);
+                let (body_bytes, is_one) = (fields.length()?, (number as usize) < PIECES_MAX);
+                if !is_one || !(1..=PIECE_BYTES).contains(&body_bytes) {
+                    return Err(Malformed);
+                }
+                Ok(Self::Piece { id, stamp, number, body: fields.bytes(body_bytes)? })
+            }
+            31 => {
+                let (table, version, deadline) = (fields.u64()?, fields.u64()?, fields.u64()?);
+                let (id, bytes, key_bytes) = (fields.u64()?, fields.u32()?, fields.length()?);
+                let key = key(fields, key_bytes)?;
+                if version == 0 || !(VALUE_BYTES_MAX + 1..=LONG_BYTES_MAX).contains(&(bytes as usize)) {
+                    return Err(Malformed);
+                }
+                Ok(Self::Long { table, version, deadline, id, bytes, key })
+            }
+            32 => Ok(Self::Ended { id: fields.u64()? }),
             _ => Err(Malformed),
         }
     }
 }
+
+/// The most pieces of a value.
+const PIECES_MAX: usize = LONG_BYTES_MAX / PIECE_BYTES;
 
 fn kind_number(kind: CollectionKind) -> u8 {
     match kind {

@@ -264,6 +264,7 @@ impl Durable {
         condition: Condition,
     ) -> Result<(WriteResponse, When), Code> {
         let record_bytes = Record::put_bytes(name.key().len(), value.as_bytes().len());
+        self.follow_ended(store);
         self.admit(record_bytes, record_bytes)?;
         match store.put(name, value, condition) {
             Ok(version) => Ok((self.written(name.table(), version), self.recorded(store))),
@@ -296,6 +297,7 @@ impl Durable {
         /// The longest number has a sign and 19 digits.
         const DIGITS_MAX: usize = 20;
         let record_bytes = Record::put_bytes(name.key().len(), DIGITS_MAX);
+        self.follow_ended(store);
         self.admit(record_bytes, record_bytes)?;
         let (version, sum) =
             store.increment(name, amount).map_err(|error: IncrementError| Code::from(error))?;
@@ -512,6 +514,7 @@ impl Durable {
             self.progressed(progress);
         }
         self.certify();
+        self.follow_ended(store);
         if self.journal.is_flushing() {
             self.turns = 0;
             self.refuse_overdue();
@@ -620,7 +623,9 @@ fn replay(
             };
             fits(store.restore(name, value, version, Expiry::At(deadline)))
         }
-        Record::Tombstone { table, version, key } | Record::Collection { table, version, key, .. } => {
+        Record::Tombstone { table, version, key }
+        | Record::Collection { table, version, key, .. }
+        | Record::Long { table, version, key, .. } => {
             let Ok(name) = Name::new(TableId(table), key) else { return Ok(()) };
             store.bury(name, version);
             Ok(())
@@ -652,6 +657,7 @@ fn replay(
             results.remove_client(client);
             Ok(())
         }
+        Record::Piece { .. } | Record::Ended { .. } => rebuilding::replay_piece(store, record),
         Record::Segment(_)
         | Record::Retired { .. }
         | Record::Element { .. }

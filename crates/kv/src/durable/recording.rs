@@ -5,13 +5,13 @@
 //! appended together, in one group or in several that count together: after a crash all of them are there,
 //! or none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use farcall_base::canary::{Rule, leaves_out};
 
 use super::format::{RECORD_BYTES, Record};
 use super::{Durable, Level, REPLICAS_MAX, When};
-use crate::store::{Change, CollectionHeader, Step, Steps, Store};
+use crate::store::{Change, CollectionHeader, LongHeader, PIECE_BYTES, Step, Steps, Store};
 use crate::wire::Code;
 use crate::{Name, TableId};
 
@@ -47,8 +47,11 @@ impl Durable {
         let changes = store.take_changes();
         let changes = without_repeats(store, changes);
         self.journal.begin_command(changes.iter().map(|change| bytes_of(store, change)).sum());
+        self.record_pieces(store, &changes);
         for change in changes {
             match change {
+                // They are there already.
+                Change::Pieces { .. } => {}
                 Change::Object { table, key } => self.record_object(store, table, &key),
                 Change::Cleared { table } => {
                     let (table, version) = (table.0, store.last_version());
@@ -62,7 +65,39 @@ impl Durable {
         }
         self.live_bytes = store.record_bytes();
         self.recorded_version = store.last_version();
+        self.follow_ended(store);
         Some(self.journal.gathering())
+    }
+
+    /// Records pieces of long values, each once.
+    fn record_pieces(&mut self, store: &Store, changes: &[Change]) {
+        let mut pieces = BTreeSet::new();
+        for change in changes {
+            if let Change::Pieces { id, numbers } = change {
+                pieces.extend(numbers.clone().map(|number| (*id, number)));
+            }
+        }
+        for (id, number) in pieces {
+            // The value may have ended since.
+            if let Some((stamp, body)) = store.logged_piece(id, number) {
+                let number = number as u32;
+                self.journal.append_of_command(&Record::Piece { id, stamp, number, body });
+            }
+        }
+    }
+
+    /// Records that values have ended, as far as the log has room: that they have is known without it, too.
+    pub(crate) fn follow_ended(&mut self, store: &mut Store) {
+        if !store.has_ended() {
+            return;
+        }
+        self.live_bytes = store.record_bytes();
+        while !store.has_changes()
+            && self.journal.admits(Record::ENDED_BYTES).is_ok()
+            && let Some(id) = store.take_ended()
+        {
+            self.journal.append(&Record::Ended { id });
+        }
     }
 
     fn record_object(&mut self, store: &mut Store, table: TableId, key: &[u8]) {
@@ -79,6 +114,17 @@ impl Durable {
                 key,
             });
             return store.collection_recorded(name, version);
+        }
+        if let Some(LongHeader { version, deadline, id, bytes }) = store.long_header(name) {
+            let (deadline, bytes) = (deadline.unwrap_or(0), bytes as u32);
+            return self.journal.append_of_command(&Record::Long {
+                table,
+                version,
+                deadline,
+                id,
+                bytes,
+                key,
+            });
         }
         match store.get(name).ok().flatten() {
             Some(object) => {
@@ -136,7 +182,7 @@ fn without_repeats(store: &Store, changes: Vec<Change>) -> Vec<Change> {
     }
     let is_last = |number: usize, change: &Change| match change {
         Change::Object { table, key } => last.get(&(*table, key.clone())).is_none_or(|last| *last == number),
-        Change::Cleared { .. } | Change::Elements(_) => true,
+        Change::Cleared { .. } | Change::Elements(_) | Change::Pieces { .. } => true,
     };
     let kept = changes.iter().enumerate().map(|(number, change)| is_last(number, change)).collect::<Vec<_>>();
     changes.into_iter().zip(kept).filter_map(|(change, is_kept)| is_kept.then_some(change)).collect()
@@ -147,11 +193,12 @@ fn bytes_of(store: &Store, change: &Change) -> usize {
     match change {
         Change::Object { table, key } => {
             let object = Name::new(*table, key).ok().and_then(|name| store.get(name).ok().flatten());
-            let value_bytes =
-                object.filter(|object| !object.is_collection()).map_or(0, |it| it.value_bytes());
+            let value = object.filter(|object| !object.is_collection() && !object.is_long());
+            let value_bytes = value.map_or(0, |it| it.value_bytes());
             RECORD_BYTES + key.len() + value_bytes
         }
         Change::Cleared { .. } => RECORD_BYTES,
+        Change::Pieces { numbers, .. } => numbers.len() * (RECORD_BYTES + PIECE_BYTES),
         Change::Elements(Steps { steps, .. }) => {
             let bytes = |step: &Step| match step {
                 Step::Put { name, value, .. } => RECORD_BYTES + name.len() + value.len(),

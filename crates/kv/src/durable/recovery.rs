@@ -85,6 +85,12 @@ pub enum LogError {
         /// The collection's key.
         key: String,
     },
+    /// Restore a copy of the file; say what was done with the store before.
+    #[error("the log lacks pieces of the string `{}`; nothing was changed", farcall_base::printable(key))]
+    Pieces {
+        /// The string's key.
+        key: String,
+    },
     /// Give the shard its registry.
     #[error("the log has tables with {replicas} replicas, which takes --registry file:DIR")]
     Replicated {

@@ -25,7 +25,7 @@ pub struct SavedLog {
     pub tables: Vec<(String, Level)>,
     /// Its objects.
     pub objects: SavedObjects,
-    /// Collections, and objects that expire, of Redis clients: how many there are besides.
+    /// Collections, long strings, and objects that expire, of Redis clients: how many there are besides.
     pub others: u64,
 }
 
@@ -67,7 +67,9 @@ fn replay(objects: &mut SavedObjects, others: &mut Others, record: &Record<'_>) 
                 *object = (version, value.to_vec());
             }
         }
-        Record::PutUntil { table, version, key, .. } | Record::Collection { table, version, key, .. } => {
+        Record::PutUntil { table, version, key, .. }
+        | Record::Collection { table, version, key, .. }
+        | Record::Long { table, version, key, .. } => {
             let name = (TableId(table), key.to_vec());
             if objects.get(&name).is_none_or(|(found, _)| *found < version) {
                 objects.remove(&name);
@@ -89,6 +91,8 @@ fn replay(objects: &mut SavedObjects, others: &mut Others, record: &Record<'_>) 
         | Record::Element { .. }
         | Record::Removed { .. }
         | Record::Cut { .. }
+        | Record::Piece { .. }
+        | Record::Ended { .. }
         | Record::Segment(_)
         | Record::Retired { .. }
         | Record::Client { .. }

@@ -13,7 +13,7 @@ use super::format::{
 use super::journal::LOOK_FOR_ROOM_EVERY;
 use super::*;
 use crate::shard::{Known, Results};
-use crate::store::{CollectionKind, MEMORY_BYTES_MIN};
+use crate::store::{CollectionKind, MEMORY_BYTES_MIN, PIECE_BYTES};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
 
@@ -28,7 +28,7 @@ const SUPERBLOCK: Superblock = Superblock {
     head: 6,
 };
 
-const RECORDS: [(&str, Record<'static>); 15] = [
+const RECORDS: [(&str, Record<'static>); 18] = [
     ("put", Record::Put { table: 7, version: 8, key: b"k", value: b"value" }),
     ("tombstone", Record::Tombstone { table: 7, version: 8, key: b"k" }),
     ("table", Record::Table { level: 1, name: "orders" }),
@@ -54,6 +54,9 @@ const RECORDS: [(&str, Record<'static>); 15] = [
     ("removed", Record::Removed { number: 6, name: b"field" }),
     ("cut", Record::Cut { number: 6, first: 1 << 63, end: (1 << 63) + 2 }),
     ("cleared", Record::Cleared { table: 7, version: 8 }),
+    ("piece", Record::Piece { id: 6, stamp: 9, number: 1, body: b"value" }),
+    ("long", Record::Long { table: 7, version: 8, deadline: 9, id: 6, bytes: 2 << 20, key: b"k" }),
+    ("ended", Record::Ended { id: 6 }),
 ];
 
 fn hex(bytes: &[u8]) -> String {
@@ -468,7 +471,7 @@ fn recovery_takes_any_bytes() {
 }
 
 #[test]
-fn collections_of_any_records_are_put_back_or_refused() {
+fn collections_and_long_values_of_any_records_are_put_back_or_refused() {
     let list = |number: u64, first: u64| {
         let name = first.to_be_bytes();
         let element = Record::Element { number, stamp: 7, name: &name, value: b"v" };
@@ -479,6 +482,37 @@ fn collections_of_any_records_are_put_back_or_refused() {
     for first in [0, 1, 1 << 62, 1 << 63, u64::MAX] {
         fuzz_log(&list(6, first));
         fuzz_log(&[list(6, first), list(6, first.wrapping_add(2))].concat());
+    }
+    let (whole, id) = (PIECE_BYTES, 6);
+    let piece = |number: u32, bytes: usize| {
+        encoded(&Record::Piece { id, stamp: 9, number, body: &vec![7; bytes] }).to_vec()
+    };
+    let named = |pieces: u32, rest: u32| {
+        let bytes = (pieces - 1) * whole as u32 + rest;
+        encoded(&Record::Long { table: 7, version: 8, deadline: 0, id, bytes, key: b"k" }).to_vec()
+    };
+    let (pieces, rest) = (66, 100);
+    let full: Vec<u8> = (0..pieces - 1).flat_map(|number| piece(number, whole)).collect();
+    let last = piece(pieces - 1, rest as usize);
+    let other = encoded(&Record::Long {
+        table: 8,
+        version: 9,
+        deadline: 0,
+        id,
+        bytes: (pieces - 1) * whole as u32 + rest,
+        key: b"other",
+    });
+    for parts in [
+        [&full[..], &last, &named(pieces, rest)],
+        [&named(pieces, rest), &full, &last],
+        // Some are missing, too short, or too many; the value has ended; two keys have the same pieces.
+        [&full, &[], &named(pieces, rest)],
+        [&full, &last, &named(pieces, rest + 1)],
+        [&full, &last, &named(pieces - 1, whole as u32)],
+        [&full, &encoded(&Record::Ended { id }), &named(pieces, rest)],
+        [&[&full[..], &last].concat(), &other, &named(pieces, rest)],
+    ] {
+        fuzz_log(&parts.concat());
     }
     let all: Vec<u8> = RECORDS.iter().flat_map(|(_, record)| encoded(record).to_vec()).collect();
     fuzz_log(&all);

@@ -203,7 +203,8 @@ impl Connection {
     /// replies, or long values that are no objects yet.
     pub fn is_idle_since(&self, ms: u64) -> bool {
         let last_ms = self.session.last_ms.max(self.session.long_ms);
-        self.is_stuck_since(ms) || self.session.has_long_values() && last_ms <= ms
+        let holds_longs = self.session.has_long_values() && !self.is_paused;
+        self.is_stuck_since(ms) || holds_longs && last_ms <= ms
     }
 
     /// How many bytes of the first request in `input` must be there before more of it can be understood.

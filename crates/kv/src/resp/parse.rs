@@ -158,6 +158,8 @@ enum Stage {
     Bulk { left: usize, bytes: usize },
     /// More of a long argument of this length, of this many.
     Long { left: usize, bytes: usize, awaited: usize },
+    /// Nothing: all of it is there.
+    Whole,
 }
 
 /// What was understood of a request whose end has not come.
@@ -174,7 +176,7 @@ pub struct Parser {
 
 impl Parser {
     /// Goes on with a request that starts at the first of `bytes`; its bytes up to where the last call ended
-    /// must be the same. Gives how long it is, once all of it is there.
+    /// must be the same. Gives how long it is, once all of it is there, until it is forgotten.
     #[inline]
     pub fn parse(&mut self, bytes: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
         loop {
@@ -185,11 +187,15 @@ impl Parser {
                 Stage::Length(left) => self.parse_length(bytes, left, limits)?,
                 Stage::Bulk { left, bytes: length } => self.parse_bulk(bytes, left, length),
                 Stage::Long { .. } => Step::Incomplete,
+                Stage::Whole => Step::Complete,
             };
             match done {
                 Step::Next => {}
                 Step::Incomplete => return Ok(None),
-                Step::Complete => return Ok(Some(self.at)),
+                Step::Complete => {
+                    self.stage = Stage::Whole;
+                    return Ok(Some(self.at));
+                }
             }
         }
     }

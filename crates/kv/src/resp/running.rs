@@ -4,7 +4,7 @@
 
 use std::sync::MutexGuard;
 
-use super::command::Engine;
+use super::command::{Engine, Taken};
 use super::connection::{Connection, UNREAD_BYTES_MAX};
 use super::parse::{LIMITS, Parser, STRANGER};
 use super::reply::Reply;
@@ -26,8 +26,12 @@ pub fn run_own<'s>(
             break;
         }
         match engine.take_long(&mut connection.session, &mut parser, &mut input, &mut guard) {
-            Ok(true) => guard = shared.make_way(guard),
-            Ok(false) => break,
+            Ok(Taken::All) => guard = shared.make_way(guard),
+            Ok(Taken::Some) => break,
+            Ok(Taken::NoneNow) => {
+                engine.pause(connection);
+                break;
+            }
             Err(error) => {
                 engine.counters.malformed.increment();
                 connection.append(|reply| reply.error(&format!("ERR Protocol error: {error}")));
@@ -93,7 +97,10 @@ pub fn run<'s>(
                     guard = shared.make_way(guard);
                     let reply_at = reply.len();
                     if !engine.execute(args, &mut connection.session, &mut reply, &mut guard) {
-                        parser.reset();
+                        // Long arguments were taken out of it: it cannot be understood a second time.
+                        if connection.session.longs.is_empty() {
+                            parser.reset();
+                        }
                         engine.pause(connection);
                         break;
                     }

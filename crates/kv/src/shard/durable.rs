@@ -7,7 +7,7 @@ use farcall_replica::{Mirror, ReplicaStage};
 
 use super::{Answer, Shard, refused_write};
 use crate::durable::{Durable, Held, Level, LogError, LogOutcome, LogStatus, Recovered, Released, When};
-use crate::store::CreateTableError;
+use crate::store::{CreateTableError, Held as LongHeld, WriteError, long_record_bytes};
 use crate::wire::{
     Code, DeleteRequest, GetRequest, IncrementRequest, IncrementResponse, PutRequest, Replication,
     WriteResponse, decode_scrub, encode_scrubbed,
@@ -129,7 +129,36 @@ impl Shard {
 
     /// Whether the log takes records of this many bytes, which add so many to what lives.
     pub(crate) fn admit(&mut self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
-        self.durable.as_mut().map_or(Ok(()), |durable| durable.admit(record_bytes, new_bytes))
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        durable.follow_ended(&mut self.store);
+        durable.admit(record_bytes, new_bytes)
+    }
+
+    /// Whether a long value of this many bytes may be begun in a table.
+    pub(crate) fn admit_long(&mut self, table: TableId, bytes: usize) -> Result<(), Code> {
+        if !self.is_durable(table) {
+            return Ok(());
+        }
+        // The log may be busy by now: its pieces wait.
+        self.admit(0, long_record_bytes(bytes))
+            .or_else(|code| if code == Code::Busy { Ok(()) } else { Err(code) })
+    }
+
+    /// Begins a long value for a table. The log of a durable one gets its pieces as they come.
+    pub(crate) fn begin_long(&mut self, table: TableId) -> LongHeld {
+        if self.is_durable(table) { self.store.begin_logged_long() } else { self.store.begin_long() }
+    }
+
+    /// Writes the next pieces of a value that was begun. When the log is busy nothing is done.
+    pub(crate) fn extend_long(&mut self, held: &mut LongHeld, bytes: &[u8]) -> Result<(), NotExtended> {
+        if !self.store.is_logged(held) {
+            return Ok(self.store.extend_long(held, bytes)?);
+        }
+        let record_bytes = long_record_bytes(bytes.len());
+        self.admit(record_bytes, record_bytes).map_err(NotExtended::Log)?;
+        let extended = self.store.extend_long(held, bytes);
+        self.record_changes();
+        Ok(extended?)
     }
 
     /// Whether this process may say what durable tables have.
@@ -261,6 +290,7 @@ impl Shard {
         }
         let (version, answer) = match self.store.get(get.name) {
             Ok(Some(object)) if object.is_collection() => return self.refuse(reply, Code::Collection),
+            Ok(Some(object)) if object.is_long() => return self.refuse(reply, Code::TooLong),
             Ok(Some(object)) => {
                 let mut answer = object.version().to_le_bytes().to_vec();
                 answer.resize(8 + object.value_bytes(), 0);
@@ -341,6 +371,21 @@ impl Shard {
                 None => self.log().hold(group, reply.park(), Held::new(answer)),
             },
         }
+    }
+}
+
+/// Why nothing was added to a long value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotExtended {
+    /// The log does not take it now, or never.
+    Log(Code),
+    /// The store does not.
+    Store(WriteError),
+}
+
+impl From<WriteError> for NotExtended {
+    fn from(error: WriteError) -> Self {
+        Self::Store(error)
     }
 }
 

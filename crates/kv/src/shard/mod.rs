@@ -20,6 +20,7 @@ pub use answer::Answer;
 pub use counters::ShardCounters;
 #[cfg(test)]
 pub(crate) use results::Known;
+pub(crate) use durable::NotExtended;
 pub(crate) use results::{Recorded, Results};
 
 use crate::durable::{Durable, Level};

@@ -3,16 +3,18 @@
 //! Whatever changes an object passes here, so that no command can be forgotten. An object is named, and the
 //! log records what it is by then; of a collection the elements that changed.
 
+use core::ops::Range;
+
 use super::collecting::collection_place;
 use super::collections::{Collection, CollectionKind, Elements, NoCollection, Steps};
 use super::entry::{Entry, Kind, Tail};
 use super::segments::Place;
 use super::writing::Old;
 use super::{Store, WriteError};
-use crate::{Name, TableId};
+use crate::{Name, TableId, VALUE_BYTES_MAX};
 
 /// Bytes of the record of an object beside its key and value, at most.
-const OBJECT_RECORD_BYTES: u64 = 38;
+const OBJECT_RECORD_BYTES: u64 = 41;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) enum Change {
     Cleared { table: TableId },
     /// To elements of a collection.
     Elements(Steps),
+    /// To pieces of a long value, which are in the log as well.
+    Pieces { id: u64, numbers: Range<usize> },
 }
 
 /// A durable table.
@@ -39,7 +43,7 @@ struct Tracked {
 #[derive(Debug, Default)]
 pub struct Changes {
     tables: Vec<Tracked>,
-    happened: Vec<Change>,
+    pub(super) happened: Vec<Change>,
 }
 
 impl Changes {
@@ -86,6 +90,8 @@ pub(super) fn record_bytes(entry: &Entry<'_>) -> u64 {
 }
 
 pub(super) fn record_bytes_of(key_bytes: usize, value_bytes: usize) -> u64 {
+    // A long value has records of its own.
+    let value_bytes = if value_bytes > VALUE_BYTES_MAX { 0 } else { value_bytes };
     OBJECT_RECORD_BYTES + (key_bytes + value_bytes) as u64
 }
 
@@ -118,16 +124,12 @@ impl Store {
     /// Bytes of the records of all objects of durable tables.
     pub(crate) fn record_bytes(&self) -> u64 {
         let objects: u64 = self.changes.tables.iter().map(|table| table.record_bytes).sum();
-        objects + self.collections.record_bytes()
+        objects + self.collections.record_bytes() + self.long.logged.bytes()
     }
 
-    /// Bytes of the records of an object with all it has; 0 if there is none.
+    /// Bytes of the records of an object with its elements, and without pieces; 0 if there is none.
     pub(crate) fn record_bytes_at(&self, name: Name<'_>) -> u64 {
         let Ok(Some((_, entry))) = self.find_entry(name) else { return 0 };
-        if super::is_long(&entry) {
-            // Durable tables have none.
-            return 0;
-        }
         let elements = collection_place(&entry).map_or(0, |place| self.collections.at(place).record_bytes());
         record_bytes(&entry) + elements
     }

@@ -52,8 +52,11 @@ pub enum WriteError {
     /// then.
     #[error("the disk of durable tables has failed; the write may be there after the next start, or not")]
     DiskFailed,
-    /// Write it to a table in memory, or in several objects.
-    #[error("a value of a durable table has at most {} bytes", crate::VALUE_BYTES_MAX)]
+    /// Write it again, to the durable table.
+    #[error(
+        "a value of more than {} bytes is written to a durable table, and not moved there",
+        crate::VALUE_BYTES_MAX
+    )]
     TooLong,
 }
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::entry::{ChunkKey, Entry, Kind, NewEntry, Tail, WHOLE_BYTES_MAX, entry_bytes, head_body};
+use super::logged_long::LoggedValues;
 use super::writing::object_bytes;
 use super::{Expiry, Object, Store, WriteError};
 use crate::{Name, VALUE_BYTES_MAX};
@@ -34,6 +35,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// The number of its chunks.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// How long the value is, as far as it was written when this was made.
     pub fn len(&self) -> usize {
         self.bytes
@@ -75,6 +81,7 @@ pub struct LongValues {
     /// By their numbers, so that the oldest is the first.
     held: BTreeMap<u64, Holding>,
     gone: VecDeque<Gone>,
+    pub(super) logged: LoggedValues,
 }
 
 impl LongValues {
@@ -85,6 +92,7 @@ impl LongValues {
 
     /// The chunks of a value are no object's any more.
     pub fn leave(&mut self, id: u64, chunks: usize) {
+        self.logged.end(id);
         match self.held.get_mut(&id) {
             Some(holding) => holding.owner = Owner::Readers,
             None => self.gone.push_back(Gone { id, chunks }),
@@ -93,11 +101,12 @@ impl LongValues {
 
     /// Forgets holds that were dropped.
     fn release(&mut self) {
-        let gone = &mut self.gone;
+        let Self { gone, logged, .. } = self;
         self.held.retain(|&id, holding| {
             // One is this one's.
             let is_held = Arc::strong_count(&holding.is_cut) > 1;
             if !is_held && holding.owner != Owner::Object {
+                logged.end(id);
                 gone.push_back(Gone { id, chunks: holding.chunks });
             }
             is_held
@@ -113,6 +122,11 @@ impl LongValues {
             self.gone.push_back(Gone { id, chunks: holding.chunks });
         }
         true
+    }
+
+    /// Chunks that nothing names are to be removed.
+    pub(super) fn remove_later(&mut self, id: u64, chunks: usize) {
+        self.gone.push_back(Gone { id, chunks });
     }
 
     /// Whether nothing is held, and nothing is to be removed.
@@ -145,6 +159,7 @@ impl Store {
 
     /// Writes the next pieces of a value that was begun: of [`PIECE_BYTES`] all but its last.
     pub(crate) fn extend_long(&mut self, held: &mut Held, bytes: &[u8]) -> Result<(), WriteError> {
+        let first = held.bytes / PIECE_BYTES;
         for piece in bytes.chunks(PIECE_BYTES) {
             let number = held.bytes / PIECE_BYTES;
             self.add_chunk(held.id, number, piece)?;
@@ -153,11 +168,14 @@ impl Store {
                 holding.chunks = number + 1;
             }
         }
+        let numbers = first..held.bytes.div_ceil(PIECE_BYTES);
+        let pieces = numbers.len();
+        self.note_pieces(held.id, numbers, (pieces, bytes.len()));
         Ok(())
     }
 
     /// Adds a chunk, which has no other in its place.
-    fn add_chunk(&mut self, id: u64, number: usize, body: &[u8]) -> Result<(), WriteError> {
+    pub(super) fn add_chunk(&mut self, id: u64, number: usize, body: &[u8]) -> Result<(), WriteError> {
         let key = ChunkKey::new(id, number);
         let hash = self.log.hashes().of_chunk(&key);
         let (kind, key) = (Kind::Chunk, key.as_bytes());
@@ -245,10 +263,12 @@ impl Store {
             self.remove_chunks(id, number..number + more.len().div_ceil(PIECE_BYTES));
             return Err(error);
         }
+        let end = (bytes + part.len()).div_ceil(PIECE_BYTES);
         if let Some(holding) = self.long.held.get_mut(&id) {
-            holding.chunks = (bytes + part.len()).div_ceil(PIECE_BYTES);
+            holding.chunks = end;
         }
         drop(held);
+        self.note_pieces(id, first..end, (end - number, part.len()));
         Ok(self.rewrite_head(name, id, bytes + part.len()))
     }
 
@@ -265,7 +285,7 @@ impl Store {
         if let Some(holding) = self.long.held.remove(&id) {
             holding.is_cut.store(true, Ordering::Relaxed);
         }
-        let (mut at, mut rest) = (offset, part);
+        let (mut at, mut rest, stamp) = (offset, part, self.last_version + 1);
         while !rest.is_empty() {
             let (number, start) = (at / PIECE_BYTES, at % PIECE_BYTES);
             let (piece, behind) = rest.split_at(rest.len().min(PIECE_BYTES - start));
@@ -273,9 +293,10 @@ impl Store {
             let (place, chunk) = self.find_chunk(&key);
             let mut body = chunk.body().to_vec();
             body[start..start + piece.len()].copy_from_slice(piece);
-            self.log.rewrite(place, key.as_bytes().len(), id, &body, Tail::default());
+            self.log.rewrite(place, key.as_bytes().len(), stamp, &body, Tail::default());
             (at, rest) = (at + piece.len(), behind);
         }
+        self.note_pieces(id, offset / PIECE_BYTES..at.div_ceil(PIECE_BYTES), (0, 0));
         Ok(self.rewrite_head(name, id, bytes))
     }
 
@@ -287,7 +308,7 @@ impl Store {
         Ok((entry.chunks(), entry.value_bytes()))
     }
 
-    fn find_chunk(&self, key: &ChunkKey) -> (super::segments::Place, Entry<'_>) {
+    pub(super) fn find_chunk(&self, key: &ChunkKey) -> (super::segments::Place, Entry<'_>) {
         let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
         let hash = self.log.hashes().of_chunk(key);
         self.log.find(hash, is_it).expect("an object in the index has all its chunks")
@@ -305,7 +326,8 @@ impl Store {
         let (_, chunk) = self.find_chunk(&key);
         let old_bytes = chunk.bytes();
         let body = [&chunk.body()[..filled], more].concat();
-        let (kind, version) = (Kind::Chunk, id);
+        // A stamp: the log tells by it which of two records is the later one.
+        let (kind, version) = (Kind::Chunk, self.last_version + 1);
         let tail = Tail::default();
         let entry = NewEntry { kind, table: 0, key: key.as_bytes(), version, body: &body, tail };
         if !self.make_room(hash, entry.bytes(), old_bytes) {
@@ -326,6 +348,7 @@ impl Store {
         let tail = Tail { is_stale: false, is_won: false, ..entry.tail() };
         let body = head_body(bytes, id);
         self.log.rewrite(place, name.key().len(), self.last_version, &body, tail);
+        self.note_rewritten(place);
         self.last_version
     }
 

@@ -87,7 +87,8 @@ impl Store {
         (kind, body, version, tail): (Kind, &[u8], u64, Tail),
     ) -> Result<(), WriteError> {
         let entry = NewEntry { kind, table, key, version, body, tail };
-        if kind == Kind::Head && head_value_bytes(body) > VALUE_BYTES_MAX && self.changes.tracks(table) {
+        let is_long = kind == Kind::Head && head_value_bytes(body) > VALUE_BYTES_MAX;
+        if is_long && self.changes.tracks(table) && !self.long.logged.has(head_number(body)) {
             return Err(WriteError::TooLong);
         }
         let old = self.log.find(hash, |entry| entry.is_of(table, key));
@@ -124,6 +125,9 @@ impl Store {
             Kind::Whole | Kind::Chunk => body.len(),
         };
         self.note_replaced(table, key, (old.map(|(_, old)| old), value_bytes));
+        if is_long && self.changes.is_tracking() && !self.changes.tracks(table) {
+            self.long.logged.end(head_number(body));
+        }
         if let (Kind::Collection, Ok(place)) = (kind, body.try_into().map(u64::from_le_bytes)) {
             self.note_placed(table, place, version);
         }

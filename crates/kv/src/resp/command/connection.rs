@@ -3,6 +3,7 @@
 use farcall::policy::Principal;
 
 use super::call::{Call, Done, Refusal};
+use crate::decimal;
 use crate::resp::DATABASES;
 use crate::resp::reply::Protocol;
 use crate::resp::session::Session;
@@ -50,11 +51,17 @@ pub fn select(call: &mut Call<'_>) -> Done {
 
 /// The database that an argument names.
 pub fn database(call: &Call<'_>, number: usize) -> Result<usize, Refusal> {
-    let database = usize::try_from(call.integer(number)?).ok().filter(|&number| number < DATABASES);
-    match database.ok_or(Refusal::of("ERR DB index is out of range"))? {
+    call.integer(number)?;
+    match database_numbered(call.args.at(number)).ok_or(Refusal::of("ERR DB index is out of range"))? {
         1.. if call.engine.cluster.is_some() => Err(Refusal::of("ERR a cluster has database 0 only")),
         database => Ok(database),
     }
+}
+
+/// The database that a number given so has, if there is one.
+pub fn database_numbered(number: &[u8]) -> Option<usize> {
+    let number = usize::try_from(decimal::parse(number)?).ok()?;
+    (number < DATABASES).then_some(number)
 }
 
 pub fn reset(call: &mut Call<'_>) -> Done {

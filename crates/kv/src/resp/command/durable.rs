@@ -13,7 +13,7 @@ use crate::resp::clients::Handle;
 use crate::resp::connection::Connection;
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
-use crate::store::WriteError;
+use crate::store::PIECE_BYTES;
 use crate::wire::Code;
 use crate::{KEY_BYTES_MAX, Name, Shard, TableId, VALUE_BYTES_MAX};
 
@@ -22,6 +22,10 @@ const RECORD_BYTES: usize = 64;
 
 /// What an element of a collection takes at most: its name and its value.
 const ELEMENT_BYTES_MAX: usize = 2 * VALUE_BYTES_MAX + RECORD_BYTES;
+
+/// What `APPEND` and `SETRANGE` record of a long string beside their argument, at most: two pieces that have
+/// more than that, and the headers of all.
+const PIECES_BYTES_MAX: usize = 2 * PIECE_BYTES + 4 * (VALUE_BYTES_MAX / PIECE_BYTES) * RECORD_BYTES;
 
 /// The longest record of a string.
 const STRING_BYTES_MAX: u64 = (VALUE_BYTES_MAX + KEY_BYTES_MAX + RECORD_BYTES) as u64;
@@ -33,15 +37,6 @@ pub enum Hindrance {
     Busy,
     /// It is refused.
     Refused(Refusal),
-}
-
-impl From<Hindrance> for Refusal {
-    fn from(hindrance: Hindrance) -> Self {
-        match hindrance {
-            Hindrance::Busy => WriteError::TooLong.into(),
-            Hindrance::Refused(refusal) => refusal,
-        }
-    }
 }
 
 /// What a command writes to the log besides its arguments.
@@ -96,7 +91,9 @@ fn need_of(command: &Command, args: Args<'_>, tables: &[TableId], shard: &Shard)
         Beside::Strings => {
             let there: usize =
                 objects().map(|name| store.record_bytes_at(name).min(STRING_BYTES_MAX) as usize).sum();
-            there + zeros_in_front(command, args)
+            let is_part = matches!(command.name, "append" | "setrange");
+            let pieces = if is_part { PIECES_BYTES_MAX } else { 0 };
+            there + zeros_in_front(command, args) + pieces
         }
         Beside::Element => ELEMENT_BYTES_MAX,
         Beside::Objects => {
@@ -297,10 +294,17 @@ impl Engine {
 }
 
 fn admit_need(need: Need, shard: &mut Shard) -> Result<(), Hindrance> {
-    shard.admit(need.record_bytes, need.new_bytes).map_err(|code| match code {
-        Code::Busy => Hindrance::Busy,
-        code => Hindrance::Refused(refusal(code, true)),
-    })
+    Ok(shard.admit(need.record_bytes, need.new_bytes)?)
+}
+
+/// What keeps a command that writes from running.
+impl From<Code> for Hindrance {
+    fn from(code: Code) -> Self {
+        match code {
+            Code::Busy => Self::Busy,
+            code => Self::Refused(refusal(code, true)),
+        }
+    }
 }
 
 /// Whether a command writes to tables other than that of the client's database.
@@ -309,7 +313,7 @@ fn writes_elsewhere(command: &Command) -> bool {
 }
 
 /// Why a command is refused, in the words by which clients of Redis know it.
-fn refusal(code: Code, writes: bool) -> Refusal {
+pub(super) fn refusal(code: Code, writes: bool) -> Refusal {
     match code {
         Code::TooFewReplicas => {
             Refusal::of("NOREPLICAS Not enough good replicas to write: the level of the table is not reached")

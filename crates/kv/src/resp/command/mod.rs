@@ -37,7 +37,7 @@ use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
 use self::durable::Hindrance;
-pub use self::incoming::{Incoming, LongValue};
+pub use self::incoming::{Incoming, LongValue, Taken};
 pub use self::long::Long;
 use self::pubsub::Subscriptions;
 pub use self::server::policy_named;
@@ -241,11 +241,10 @@ impl Engine {
         if let (Ok(command), true) = (&found, shard.has_log()) {
             match self.admit(command, args, session, shard) {
                 Ok(()) => {}
-                // What was taken out of a request is not there a second time.
-                Err(Hindrance::Busy) if session.longs.is_empty() => return false,
-                Err(hindrance) => {
+                Err(Hindrance::Busy) => return false,
+                Err(Hindrance::Refused(refusal)) => {
                     self.counters.commands.increment();
-                    let refusal = transaction::abort(session, hindrance.into());
+                    let refusal = transaction::abort(session, refusal);
                     session.longs.clear();
                     self.refuse(&refusal, reply);
                     return true;

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
+use super::connection::database_numbered;
 use super::incoming::LongValue;
 use super::table::Command;
 use crate::resp::parse::Args;
@@ -43,6 +44,13 @@ impl Transaction {
     /// Bytes of the long arguments of its commands.
     pub fn long_bytes(&self) -> usize {
         self.long_bytes
+    }
+
+    /// The database in which the next command will run, if the first is to run in this one.
+    pub fn database(&self, first: usize) -> usize {
+        let selected = self.commands().filter(|(command, _)| command.name == "select");
+        let last = selected.filter_map(|(_, args)| database_numbered(args.get(1)?)).last();
+        last.unwrap_or(first)
     }
 
     /// Queues a command.

@@ -1,6 +1,8 @@
 //! Redis commands on a simulated disk whose power is cut: what is there afterwards is what the first so many
 //! commands leave behind, with every answered one among them.
 
+mod long;
+
 use std::collections::BTreeMap;
 
 use farcall_base::{Principal, Random, SipKey};
@@ -90,7 +92,13 @@ impl World {
         let shown = |(key, deadline): (Vec<u8>, Option<u64>)| {
             let name = Name::new(table, &key).expect("a good key");
             let text = match store.any_collection(name).expect("its table") {
-                None => format!("{:?}", store.get(name).expect("its table").map(|object| object.to_vec())),
+                None => match store.get(name).expect("its table") {
+                    Some(object) if object.is_long() => {
+                        let value = object.to_vec();
+                        format!("{} bytes, {:x}", value.len(), crc32c::crc32c(&value))
+                    }
+                    object => format!("{:?}", object.map(|object| object.to_vec())),
+                },
                 Some(collection) => contents(collection),
             };
             (key, (text, deadline))
