@@ -22,8 +22,8 @@ mod takeover;
 pub use backup::{Answered, Backup, FolderShelf, Handled, Shelf, ShelfError, Stored};
 pub use message::{Held, LogId, PIECE_BYTES_MAX, RETAINED_MAX, Refusal, Request, Subject, fuzz_requests};
 pub use mirror::{
-    Certificate, ClockOf, Damage, Fate, Mirror, MirrorOf, MirrorStatus, NoAnswer, Outgoing, RegistryAnswer,
-    RegistryJob, ReplicaStage, ReplicaStatus, ScrubOutcome,
+    Certificate, ClockOf, Damage, Fate, FateCounts, Mirror, MirrorOf, MirrorStatus, NoAnswer, Outgoing,
+    RegistryAnswer, RegistryJob, ReplicaStage, ReplicaStatus, ScrubOutcome,
 };
 pub use record::{BackupEntry, Place, Record};
 pub use registry::{

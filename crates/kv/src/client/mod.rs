@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::cell::RefCell;
 
 use farcall::{ConnectError, Endpoint, Payload, Peer, Service};
-use farcall_replica::ScrubOutcome;
+use farcall_replica::{FateCounts, ScrubOutcome};
 
 pub use failure::Failure;
 pub use found::FoundObject;
@@ -154,7 +154,7 @@ impl<'e> Client<'e> {
         shard: u32,
         run: u64,
         repairs: bool,
-    ) -> Operation<'_, Option<(ScrubOutcome, u64)>, ReadError> {
+    ) -> Operation<'_, Option<(ScrubOutcome, FateCounts)>, ReadError> {
         let message = message(|to| {
             to.push(u8::from(repairs));
             to.extend_from_slice(&run.to_le_bytes());

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_replica::{Damage, Fate, MirrorStatus, ReplicaStage, ReplicaStatus, ScrubOutcome};
+use farcall_replica::{Damage, Fate, FateCounts, MirrorStatus, ReplicaStage, ReplicaStatus, ScrubOutcome};
 
 use super::fields::{Fields, Malformed};
 use crate::durable::Level;
@@ -121,42 +121,54 @@ pub fn decode_scrub(message: &[u8]) -> Result<(u64, bool), Malformed> {
     }
 }
 
-const FATES: [Fate; 4] = [Fate::Reparable, Fate::Repaired, Fate::Lost, Fate::NotWritten];
-
 /// The most damaged parts that an answer names.
 const NAMED_MAX: usize = 1000;
 
 /// Appends what a comparison of all replicas found; one in progress is an empty message.
 pub fn encode_scrubbed(outcome: &ScrubOutcome, to: &mut Vec<u8>) {
-    let numbers = [outcome.bytes, outcome.replicas as u64, outcome.damage.len() as u64];
-    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+    let mut fates = FateCounts::default();
+    outcome.damage.iter().for_each(|part| fates.add(part.fate, 1));
+    let counts = Fate::ALL.into_iter().map(|fate| fates.of(fate));
+    let numbers = [outcome.bytes, outcome.replicas as u64].into_iter().chain(counts);
+    numbers.for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
     for Damage { at, bytes, fate, is_here, backups } in outcome.damage.iter().take(NAMED_MAX) {
         to.extend_from_slice(&at.to_le_bytes());
         to.extend_from_slice(&bytes.to_le_bytes());
-        let fate = FATES.iter().position(|other| other == fate).unwrap_or_default();
-        to.extend_from_slice(&[fate as u8, u8::from(*is_here), backups.len() as u8]);
+        to.extend_from_slice(&[*fate as u8, u8::from(*is_here), backups.len() as u8]);
         backups.iter().for_each(|backup| put_text(backup, to));
     }
 }
 
-/// Reads what a comparison found; `None` while it is in progress. Of parts that are not named only the number
-/// is known.
-pub fn decode_scrubbed(message: &[u8]) -> Result<Option<(ScrubOutcome, u64)>, Malformed> {
+/// Reads what a comparison found, and how many parts met which fate, those included that are not named; `None`
+/// while it is in progress.
+pub fn decode_scrubbed(message: &[u8]) -> Result<Option<(ScrubOutcome, FateCounts)>, Malformed> {
     if message.is_empty() {
         return Ok(None);
     }
     let mut fields = Fields(message);
-    let (bytes, replicas, parts) = (fields.u64()?, fields.u64()? as usize, fields.u64()?);
+    let (bytes, replicas) = (fields.u64()?, fields.u64()? as usize);
+    let (mut fates, mut named, mut parts) = (FateCounts::default(), FateCounts::default(), 0_u64);
+    for fate in Fate::ALL {
+        let count = fields.u64()?;
+        // No log has so many parts that their number overflows.
+        parts = parts.checked_add(count).ok_or(Malformed)?;
+        fates.add(fate, count);
+    }
     let mut damage = Vec::new();
     while !fields.is_empty() {
         let (at, bytes) = (fields.u64()?, fields.u64()?);
-        let fate = *FATES.get(usize::from(fields.u8()?)).ok_or(Malformed)?;
+        let fate = *Fate::ALL.get(usize::from(fields.u8()?)).ok_or(Malformed)?;
+        named.add(fate, 1);
         let (is_here, count) = (fields.u8()? != 0, fields.u8()?);
         let backups = (0..count).map(|_| text(&mut fields)).collect::<Result<_, _>>()?;
         damage.push(Damage { at, bytes, fate, is_here, backups });
     }
-    let unnamed = parts.checked_sub(damage.len() as u64).ok_or(Malformed)?;
-    Ok(Some((ScrubOutcome { bytes, replicas, damage }, unnamed)))
+    let is_possible = Fate::ALL.into_iter().all(|fate| named.of(fate) <= fates.of(fate));
+    let is_all = named.all() == parts.min(NAMED_MAX as u64);
+    if !is_possible || !is_all {
+        return Err(Malformed);
+    }
+    Ok(Some((ScrubOutcome { bytes, replicas, damage }, fates)))
 }
 
 #[cfg(test)]
@@ -192,15 +204,22 @@ mod tests {
         let outcome = ScrubOutcome { bytes: 5, replicas: 2, damage: vec![part.clone(), part] };
         let mut message = Vec::new();
         encode_scrubbed(&outcome, &mut message);
-        assert_eq!(decode_scrubbed(&message), Ok(Some((outcome, 0))));
+        let mut fates = FateCounts::default();
+        fates.add(Fate::Repaired, 2);
+        assert_eq!(decode_scrubbed(&message), Ok(Some((outcome.clone(), fates))));
         assert_eq!(decode_scrubbed(&[]), Ok(None));
-        let part_bytes = (message.len() - 24) / 2;
-        let whole_parts = [24, 24 + part_bytes];
-        assert!(
-            (1..message.len())
-                .filter(|bytes| !whole_parts.contains(bytes))
-                .all(|bytes| decode_scrubbed(&message[..bytes]).is_err())
-        );
+        assert!((1..message.len()).all(|bytes| decode_scrubbed(&message[..bytes]).is_err()));
+        // Of more than are named it is known what became of them.
+        let fate_of = |number| Fate::ALL[number % Fate::ALL.len()];
+        let damage: Vec<_> = (0..NAMED_MAX + 7)
+            .map(|number| Damage { fate: fate_of(number), ..outcome.damage[0].clone() })
+            .collect();
+        let mut fates = FateCounts::default();
+        damage.iter().for_each(|part| fates.add(part.fate, 1));
+        let mut message = Vec::new();
+        encode_scrubbed(&ScrubOutcome { damage, ..outcome }, &mut message);
+        let (named, of_all) = decode_scrubbed(&message).expect("it is whole").expect("it is over");
+        assert_eq!((named.damage.len(), of_all), (NAMED_MAX, fates));
         assert_eq!(decode_scrub(&[0, 7, 0, 0, 0, 0, 0, 0, 0]), Ok((7, false)));
         assert_eq!(decode_scrub(&[1, 0, 1, 0, 0, 0, 0, 0, 0]), Ok((256, true)));
         for malformed in [&[][..], &[1], &[2, 0, 0, 0, 0, 0, 0, 0, 0], &[0; 10]] {

@@ -196,6 +196,18 @@ impl Copies {
         self.mirror.scrub(self.runs, repairs).expect("it is over")
     }
 
+    /// Turns until a comparison has found where copies differ.
+    fn turn_until_suspect(&mut self) -> u64 {
+        let place = (0..1000).find_map(|_| {
+            self.mirror.turn();
+            while let Some(message) = self.mirror.next_message() {
+                self.pass_on(message);
+            }
+            self.mirror.suspect()
+        });
+        place.expect("it differs")
+    }
+
     fn are_whole(&self) -> bool {
         let platters: Vec<Vec<u8>> =
             self.disks.iter().map(|disk| disk.platter()[..BYTES as usize].to_vec()).collect();
@@ -261,6 +273,29 @@ fn what_is_whole_nowhere_is_said_and_left_as_it_is() {
     copies.write(4096 * 300, 7);
 }
 
+/// The only whole copy is at a backup that fails while it is asked for it: nobody knows that it is lost.
+#[test]
+fn what_only_a_replica_has_that_falls_silent_is_not_called_lost() {
+    let mut copies = Copies::new();
+    copies.disks[0].flip_bit(8192, 0);
+    copies.disks[1].flip_bit(8192, 1);
+    copies.mirror.scrub(1, true);
+    let place = copies.turn_until_suspect();
+    copies.mirror.examine(place / PART * PART, PART, Box::new(EvenBlocks));
+    while let Some(message) = copies.mirror.next_message() {
+        if message.backup == "backup:2" {
+            copies.mirror.answered(message.token, Err(NoAnswer::Silent));
+            break;
+        }
+        copies.pass_on(message);
+    }
+    copies.settle();
+    let damage = copies.mirror.scrub(1, true).expect("it is over").damage;
+    assert_eq!(damage.iter().map(|part| part.fate).collect::<Vec<_>>(), [Fate::Unread]);
+    // Whoever has it still has it.
+    assert!(copies.disks[2].platter()[8192..12_288].iter().all(|byte| *byte == 7));
+}
+
 #[test]
 fn what_cannot_be_read_here_comes_from_a_replica() {
     let mut copies = Copies::new();
@@ -319,14 +354,8 @@ fn a_write_that_comes_while_a_part_is_examined_waits_and_is_not_overwritten() {
     let mut copies = Copies::new();
     copies.disks[0].flip_bit(8192, 0);
     copies.mirror.scrub(1, true);
-    let place = (0..1000).find_map(|_| {
-        copies.mirror.turn();
-        while let Some(message) = copies.mirror.next_message() {
-            copies.pass_on(message);
-        }
-        copies.mirror.suspect()
-    });
-    copies.mirror.examine(place.expect("it differs") / PART * PART, PART, Box::new(EvenBlocks));
+    let place = copies.turn_until_suspect();
+    copies.mirror.examine(place / PART * PART, PART, Box::new(EvenBlocks));
     let mut blocks = Blocks::zeroed(4096);
     blocks.fill(9);
     copies.disk.begin(Job::Write { at: 8192, blocks, flush: true });
@@ -341,14 +370,8 @@ fn a_primary_that_is_replaced_while_it_examines_says_so_to_the_write_that_waits(
     let mut copies = Copies::new();
     copies.disks[0].flip_bit(8192, 0);
     copies.mirror.scrub(1, true);
-    let place = (0..1000).find_map(|_| {
-        copies.mirror.turn();
-        while let Some(message) = copies.mirror.next_message() {
-            copies.pass_on(message);
-        }
-        copies.mirror.suspect()
-    });
-    copies.mirror.examine(place.expect("it differs") / PART * PART, PART, Box::new(EvenBlocks));
+    let place = copies.turn_until_suspect();
+    copies.mirror.examine(place / PART * PART, PART, Box::new(EvenBlocks));
     copies.disk.begin(Job::Write { at: 8192, blocks: Blocks::zeroed(4096), flush: true });
     let first = copies.mirror.next_message().expect("a question to a backup");
     copies.mirror.answered(first.token, Err(NoAnswer::Refused(Refusal::OlderEpoch)));

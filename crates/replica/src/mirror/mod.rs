@@ -33,7 +33,7 @@ use crate::record::Record;
 use crate::takeover::Claimed;
 
 pub use membership::{RegistryAnswer, RegistryJob};
-pub use repair::{Certificate, Damage, Fate};
+pub use repair::{Certificate, Damage, Fate, FateCounts};
 pub use scrub::ScrubOutcome;
 use state::State;
 

@@ -30,6 +30,44 @@ pub enum Fate {
     Lost,
     /// The disk here does not take what is right.
     NotWritten,
+    /// No copy that was read verifies, and a replica failed before its copy was read.
+    Unread,
+}
+
+impl Fate {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Reparable, Self::Repaired, Self::Lost, Self::NotWritten, Self::Unread];
+}
+
+/// How many parts of a log met each fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FateCounts([u64; Fate::ALL.len()]);
+
+impl FateCounts {
+    /// Counts this many more.
+    pub fn add(&mut self, fate: Fate, parts: u64) {
+        self.0[fate as usize] += parts;
+    }
+
+    /// Counts one less.
+    pub fn take(&mut self, fate: Fate) {
+        self.0[fate as usize] = self.0[fate as usize].saturating_sub(1);
+    }
+
+    /// Counts all that another count has.
+    pub fn add_all(&mut self, other: Self) {
+        Fate::ALL.into_iter().for_each(|fate| self.add(fate, other.of(fate)));
+    }
+
+    /// How many met a fate.
+    pub fn of(&self, fate: Fate) -> u64 {
+        self.0[fate as usize]
+    }
+
+    /// How many there are.
+    pub fn all(&self) -> u64 {
+        self.0.iter().sum()
+    }
 }
 
 /// A part of the log of which not all copies are right.
@@ -192,13 +230,10 @@ impl State {
         let (at, length) = (*at, *bytes as u64);
         let Some(right) = certificate.compose(&all).filter(|right| right.len() == *bytes) else {
             let backups = copies.iter().map(|copy| copy.backup.clone()).collect();
-            return self.end_examination(Damage {
-                at,
-                bytes: length,
-                fate: Fate::Lost,
-                is_here: true,
-                backups,
-            });
+            let is_read = |token: &u64| copies.iter().any(|copy| copy.token == *token);
+            let are_all_read = self.scrub.as_ref().is_none_or(|scrub| scrub.replicas.iter().all(is_read));
+            let fate = if are_all_read { Fate::Lost } else { Fate::Unread };
+            return self.end_examination(Damage { at, bytes: length, fate, is_here: true, backups });
         };
         let is_here = *here != right || !unreadable.is_empty();
         let others = copies.iter().filter(|copy| copy.is_other(&right));

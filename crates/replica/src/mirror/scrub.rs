@@ -29,8 +29,8 @@ const OUTCOMES_MAX: usize = 4;
 pub struct Scrub {
     /// For whom: what it finds answers nobody else, since damage may be new.
     run: u64,
-    /// The replicas that are compared, by their tokens.
-    tokens: Vec<u64>,
+    /// The replicas that are compared, those that were whole when it began, by their tokens.
+    pub replicas: Vec<u64>,
     /// Whether what is damaged is written again from what is not.
     pub repairs: bool,
     next: u64,
@@ -49,8 +49,8 @@ impl State {
         }
         if self.scrub.is_none() && !self.is_held() {
             let (suspects, damage) = (BTreeSet::new(), Vec::new());
-            let tokens = self.whole().map(|member| member.token).collect();
-            self.scrub = Some(Scrub { run, tokens, repairs, next: 0, piece: None, suspects, damage });
+            let replicas = self.whole().map(|member| member.token).collect();
+            self.scrub = Some(Scrub { run, replicas, repairs, next: 0, piece: None, suspects, damage });
         }
         None
     }
@@ -68,8 +68,8 @@ impl State {
             return Some((scrub.next, left.min(PIECE_BYTES_MAX as u64) as usize));
         }
         if scrub.suspects.is_empty() {
-            let Scrub { run, tokens, next: bytes, damage, .. } = self.scrub.take()?;
-            let replicas = tokens.iter().filter(|token| there.contains(token)).count();
+            let Scrub { run, replicas, next: bytes, damage, .. } = self.scrub.take()?;
+            let replicas = replicas.iter().filter(|token| there.contains(token)).count();
             self.scrubs_done.truncate(OUTCOMES_MAX - 1);
             self.scrubs_done.push_front((run, ScrubOutcome { bytes, replicas, damage }));
         }
@@ -92,8 +92,8 @@ impl State {
             return;
         }
         scrub.piece = Some((at, crc32c::crc32c(blocks)));
-        let tokens = &scrub.tokens;
-        for member in self.members.iter_mut().filter(|member| tokens.contains(&member.token)) {
+        let replicas = &scrub.replicas;
+        for member in self.members.iter_mut().filter(|member| replicas.contains(&member.token)) {
             member.sum(subject, at, blocks.len() as u32);
         }
     }

@@ -7,7 +7,7 @@ use std::thread;
 use farcall_base::printable;
 use farcall_kv::Client;
 use farcall_lab::units::Size;
-use farcall_replica::{Damage, Fate, ScrubOutcome};
+use farcall_replica::{Damage, Fate, FateCounts, ScrubOutcome};
 use serde_json::json;
 
 use super::SCHEMA;
@@ -20,40 +20,12 @@ use crate::output::Report;
 /// The time between two questions whether a comparison is over.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Damaged parts of the logs of a store.
-#[derive(Default)]
-struct Found {
-    /// Those of which all copies are whole again.
-    repaired: u64,
-    /// Those that can be repaired.
-    reparable: u64,
-    /// All others.
-    not_written: u64,
-    lost: u64,
-    /// More than an answer names.
-    unnamed: u64,
-}
-
-impl Found {
-    fn add(&mut self, outcome: &ScrubOutcome, unnamed: u64) {
-        for part in &outcome.damage {
-            match part.fate {
-                Fate::Repaired => self.repaired += 1,
-                Fate::Reparable => self.reparable += 1,
-                Fate::NotWritten => self.not_written += 1,
-                Fate::Lost => self.lost += 1,
-            }
-        }
-        self.unnamed += unnamed;
-    }
-}
-
 /// Compares all copies of the log of each shard, and repairs them if it is to; then it compares them again.
 pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
     let connection = Connection::open(&scrub.place)?;
     let client = connection.client()?;
     let mut report = Report::open(scrub.place.json.as_ref())?;
-    let (mut before, mut after) = (Found::default(), Found::default());
+    let (mut before, mut after) = (FateCounts::default(), FateCounts::default());
     let mut alone = Vec::new();
     for shard in 0..client.shards() {
         let replicated = client.replication(shard).wait();
@@ -62,37 +34,37 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
             continue;
         }
         let compare = |repairs| compare(&connection, &client, shard, repairs);
-        let (outcome, unnamed) = compare(scrub.repair)?;
-        tell(shard, (&outcome, unnamed), &mut report)?;
+        let (outcome, fates) = compare(scrub.repair)?;
+        tell(shard, (&outcome, fates), &mut report)?;
         if outcome.replicas == 0 {
             alone.push(shard.to_string());
         }
-        let mut of_shard = Found::default();
-        of_shard.add(&outcome, unnamed);
-        before.add(&outcome, unnamed);
-        if of_shard.repaired == 0 {
-            after.add(&outcome, unnamed);
+        before.add_all(fates);
+        if fates.of(Fate::Repaired) == 0 {
+            after.add_all(fates);
         } else {
             report.line(format_args!("compared again, after the repair:"))?;
-            let (outcome, unnamed) = compare(false)?;
-            tell(shard, (&outcome, unnamed), &mut report)?;
-            after.add(&outcome, unnamed);
+            let (outcome, fates) = compare(false)?;
+            tell(shard, (&outcome, fates), &mut report)?;
+            after.add_all(fates);
         }
     }
-    verdict(&before, &after, &alone)
+    verdict(before, after, &alone)
 }
 
 /// What the command says at its end, and its status; the logs of shards that were alone were compared with
 /// nothing.
-fn verdict(before: &Found, after: &Found, alone: &[String]) -> Result<(), Failure> {
-    let sentence = match (before.repaired, after.reparable, after.lost) {
-        _ if after.not_written > 0 => format!(
+fn verdict(before: FateCounts, after: FateCounts, alone: &[String]) -> Result<(), Failure> {
+    let sentence = match (before.of(Fate::Repaired), after.of(Fate::Reparable), after.of(Fate::Lost)) {
+        _ if after.of(Fate::NotWritten) > 0 => format!(
             "{} parts of logs are whole at backups, and the primaries' disks do not take them: move these shards",
-            after.not_written
+            after.of(Fate::NotWritten)
         ),
-        _ if after.unnamed > 0 => {
-            format!("{} more parts of logs are damaged than are named: ask again", after.unnamed)
-        }
+        _ if after.of(Fate::Unread) > 0 => format!(
+            "of {} parts of logs no copy that was read is whole, and backups failed meanwhile: start them, and \
+             ask again",
+            after.of(Fate::Unread)
+        ),
         (0, 0, 0) if alone.is_empty() => return Ok(()),
         (0, 0, 0) => {
             let sentence = format!(
@@ -124,7 +96,7 @@ fn compare(
     client: &Client<'_>,
     shard: u32,
     repairs: bool,
-) -> Result<(ScrubOutcome, u64), Failure> {
+) -> Result<(ScrubOutcome, FateCounts), Failure> {
     let run = RandomState::new().build_hasher().finish();
     loop {
         let found = client.scrub(shard, run, repairs).wait();
@@ -135,15 +107,23 @@ fn compare(
     }
 }
 
-fn tell(shard: u32, (outcome, unnamed): (&ScrubOutcome, u64), report: &mut Report) -> Result<(), Failure> {
+fn tell(
+    shard: u32,
+    (outcome, fates): (&ScrubOutcome, FateCounts),
+    report: &mut Report,
+) -> Result<(), Failure> {
     let bytes = Size(outcome.bytes as usize);
     report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?;
     for part in &outcome.damage {
         report.line(format_args!("  {}", sentence_of(part)))?;
     }
-    if unnamed > 0 {
-        report.line(format_args!("  and {unnamed} more"))?;
+    let mut unnamed = fates;
+    outcome.damage.iter().for_each(|part| unnamed.take(part.fate));
+    for fate in Fate::ALL.into_iter().filter(|fate| unnamed.of(*fate) > 0) {
+        report.line(format_args!("  and {} more: what was there {}", unnamed.of(fate), words_of(fate)))?;
     }
+    let counts: serde_json::Map<_, _> =
+        Fate::ALL.into_iter().map(|fate| (name_of(fate).to_owned(), fates.of(fate).into())).collect();
     let parts: Vec<_> = outcome.damage.iter().map(object_of).collect();
     report.object(&json!({
         "schema": SCHEMA,
@@ -151,7 +131,8 @@ fn tell(shard: u32, (outcome, unnamed): (&ScrubOutcome, u64), report: &mut Repor
         "shard": shard,
         "log_bytes": outcome.bytes,
         "replicas": outcome.replicas,
-        "differing": outcome.damage.len() as u64 + unnamed,
+        "differing": fates.all(),
+        "fates": counts,
         "damage": parts,
     }))
 }
@@ -164,21 +145,33 @@ fn copies_of(part: &Damage) -> Vec<String> {
 
 fn sentence_of(part: &Damage) -> String {
     let (copies, end) = (copies_of(part).join(" and "), part.at + part.bytes);
-    let fate = match part.fate {
-        Fate::Reparable => "can be written again from what is whole elsewhere",
-        Fate::Repaired => "was written again from what is whole elsewhere",
-        Fate::Lost => "is whole at no copy",
-        Fate::NotWritten => "is whole elsewhere, but the primary's disk does not take it",
-    };
+    let fate = words_of(part.fate);
     format!("bytes {} to {end} of the log are other ones at {copies}: what was there {fate}", part.at)
 }
 
 fn object_of(part: &Damage) -> serde_json::Value {
-    let fate = match part.fate {
+    let fate = name_of(part.fate);
+    json!({ "at": part.at, "bytes": part.bytes, "fate": fate, "primary": part.is_here, "backups": part.backups })
+}
+
+/// What became of a part, behind "what was there".
+fn words_of(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Reparable => "can be written again from what is whole elsewhere",
+        Fate::Repaired => "was written again from what is whole elsewhere",
+        Fate::Lost => "is whole at no copy",
+        Fate::NotWritten => "is whole elsewhere, but the primary's disk does not take it",
+        Fate::Unread => "is whole at no copy that was read, and a backup failed before its copy was",
+    }
+}
+
+/// The name of a fate in records.
+fn name_of(fate: Fate) -> &'static str {
+    match fate {
         Fate::Reparable => "reparable",
         Fate::Repaired => "repaired",
         Fate::Lost => "lost",
         Fate::NotWritten => "not_written",
-    };
-    json!({ "at": part.at, "bytes": part.bytes, "fate": fate, "primary": part.is_here, "backups": part.backups })
+        Fate::Unread => "unread",
+    }
 }
