@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use farcall_kv::resp::Options;
 use farcall_kv::store::MEMORY_BYTES_MIN;
 use redis::memory::{alone, resident_bytes};
-use redis::{LONG, Served, request};
+use redis::{Client, LONG, Served, request};
 
 #[test]
 fn half_a_command_and_silence_hold_nobody_up_and_reserve_nothing() {
@@ -108,6 +108,73 @@ fn who_never_reads_is_sent_away() {
     while honest.ask("CLIENT LIST").contains("id=2 ") {
         assert!(begun.elapsed() < LONG, "it is still there");
     }
+}
+
+#[test]
+fn many_clients_that_never_read_take_no_more_together_than_they_may() {
+    let _alone = alone();
+    const LIMIT: usize = 8 << 20;
+    let options = Options { clients_bytes_max: LIMIT, ..Options::default() };
+    let served = Served::with(MEMORY_BYTES_MIN, options);
+    let mut honest = served.client();
+    honest.send(&[b"SET", b"long", &vec![b'v'; 1 << 20]]);
+    assert_eq!(honest.reply(), "+OK");
+    assert_eq!(honest.ask("CONFIG GET maxmemory-clients"), format!("*2|$17|maxmemory-clients|$7|{LIMIT}"));
+    // Their memory is that of many times the limit.
+    let deaf: Vec<_> = (0..60).map(|_| served.unix_client()).collect();
+    for client in &deaf {
+        // One that was sent away does not take it.
+        let _ = (&client.stream).write_all(&request(&[b"GET", b"long"]).repeat(3));
+    }
+    let number = |info: &str, name: &str| -> usize {
+        let line = info.split('|').find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|number| number.parse().ok()).expect("it is told")
+    };
+    let begun = Instant::now();
+    loop {
+        let info = honest.ask("INFO");
+        let taken = number(&info, "mem_clients_normal");
+        assert!(taken < LIMIT + (1 << 20), "{taken} bytes of all clients");
+        let left = number(&info, "connected_clients");
+        assert_eq!(left + number(&info, "evicted_clients"), 1 + deaf.len(), "who is gone was counted");
+        // So many of those that do not read fit.
+        if left < 12 {
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "{left} are still there");
+    }
+    assert_eq!(honest.ask("PING"), "+PONG");
+}
+
+#[test]
+fn the_client_that_takes_most_makes_room_unless_it_is_spared() {
+    let _alone = alone();
+    let options = Options { clients_bytes_max: 8 << 20, ..Options::default() };
+    let served = Served::with(MEMORY_BYTES_MIN, options);
+    let queue = |client: &mut Client<_>, times: usize, bytes: usize| {
+        assert_eq!(client.ask("MULTI"), "+OK");
+        for _ in 0..times {
+            client.send(&[b"SET", b"k", &vec![b'v'; bytes]]);
+            assert_eq!(client.reply(), "+QUEUED");
+        }
+    };
+    let [mut most, mut small, mut spared, mut last] = core::array::from_fn(|_| served.client());
+    queue(&mut most, 3, 1_000_000);
+    queue(&mut small, 1, 500_000);
+    assert_eq!(spared.ask("CLIENT NO-EVICT on"), "+OK");
+    queue(&mut spared, 4, 1_000_000);
+    queue(&mut last, 1, 1_000_000);
+    assert_eq!(most.reply_bytes(), None, "it took most of those that are not spared");
+    for client in [&mut small, &mut spared, &mut last] {
+        assert!(client.ask("EXEC").ends_with("+OK"));
+    }
+    queue(&mut small, 3, 1_000_000);
+    queue(&mut last, 1, 1_000_000);
+    let mut admin = served.client();
+    assert!(admin.ask("CONFIG SET maxmemory-clients much").starts_with("-ERR CONFIG SET failed"));
+    assert_eq!(admin.ask("CONFIG SET maxmemory-clients 2mb"), "+OK");
+    assert_eq!(small.reply_bytes(), None, "what is set holds at once");
+    assert_eq!(last.ask("EXEC"), "*1|+OK");
 }
 
 #[test]

@@ -32,12 +32,44 @@ pub struct Clients {
     free: Vec<u32>,
     count: usize,
     last_id: u64,
+    /// Memory that all of them take, as far as it was counted.
+    bytes: usize,
 }
 
 impl Clients {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Memory that they take beside the store, as it was counted last.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts again what a client takes.
+    pub fn count_bytes(&mut self, handle: Handle) {
+        let Some(connection) = self.get(handle) else { return };
+        let now = connection.memory_bytes();
+        let before = core::mem::replace(&mut connection.counted_bytes, now);
+        self.bytes = self.bytes - before + now;
+    }
+
+    /// Those that must go for the others to take no more than this, from the one that takes most on. Who asked
+    /// not to be among them is not.
+    pub fn beyond(&mut self, bytes_max: usize) -> Vec<Handle> {
+        let mut left = self.bytes;
+        let may_go = |connection: &Connection| !connection.session.is_spared;
+        let all = self.all().filter(|(_, connection)| may_go(connection));
+        let mut by_bytes: Vec<_> =
+            all.map(|(client, connection)| (connection.counted_bytes, client)).collect();
+        by_bytes.sort_unstable_by_key(|(bytes, _)| core::cmp::Reverse(*bytes));
+        let mut is_beyond = |(bytes, _): &(usize, Handle)| {
+            let is_beyond = left > bytes_max;
+            left -= bytes;
+            is_beyond
+        };
+        by_bytes.into_iter().take_while(&mut is_beyond).map(|(_, client)| client).collect()
     }
 
     /// Adds one.
@@ -79,6 +111,7 @@ impl Clients {
         let connection = self.take(handle)?;
         self.free.push(handle.place);
         self.count -= 1;
+        self.bytes -= connection.counted_bytes;
         Some(connection)
     }
 

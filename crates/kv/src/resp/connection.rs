@@ -45,6 +45,8 @@ pub struct Connection {
     progress_ms: u64,
     /// What the loop watches the socket for.
     pub watched: EventFlags,
+    /// What it took when that was counted last.
+    pub counted_bytes: usize,
     /// Requests in `input` wait for replies to be read.
     pub is_held: bool,
     /// They wait until the log takes more.
@@ -70,6 +72,7 @@ impl Connection {
             progress_ms: session.since_ms,
             session,
             watched: EventFlags::IN,
+            counted_bytes: 0,
             is_held: false,
             is_paused: false,
             is_closing: false,

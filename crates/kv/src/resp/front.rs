@@ -194,6 +194,7 @@ impl Front {
             self.full_turns += usize::from(self.long_left == 0 || at == self.arena.len());
             next = self.execute();
             self.flush();
+            self.bound_clients();
             self.look_after();
         }
     }
@@ -276,6 +277,19 @@ impl Front {
             return self.close(client);
         }
         self.ready.push(ready);
+    }
+
+    /// Sends clients away while all of them together take more memory than they may, first the one that takes
+    /// most.
+    fn bound_clients(&mut self) {
+        let bytes_max = self.engine.clients_bytes_max();
+        if self.engine.clients.bytes() <= bytes_max {
+            return;
+        }
+        for client in self.engine.clients.beyond(bytes_max) {
+            self.engine.counters.evicted.increment();
+            self.close(client);
+        }
     }
 
     /// Now and then: sends those away that do not read, or send no more of a long value, and accepts clients
@@ -377,6 +391,8 @@ impl Front {
                 }
             }
             connection.trim();
+            self.engine.clients.count_bytes(client);
+            let Some(connection) = self.engine.clients.get(client) else { continue };
             let interest = connection.interest();
             if interest != connection.watched {
                 connection.watched = interest;

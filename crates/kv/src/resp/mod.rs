@@ -57,11 +57,17 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Where memcached clients connect. They say no password.
     pub memcached: Vec<Place>,
+    /// Memory that all clients may take together beside the store, in bytes; 0 is no limit.
+    pub clients_bytes_max: usize,
     /// The longest string, up to [`LONG_BYTES_MAX`](crate::store::LONG_BYTES_MAX).
     pub value_bytes_max: usize,
     /// The servers of the other shards, if there are any.
     pub cluster: Option<Arc<Cluster>>,
 }
+
+/// Memory that all clients may take together unless it is said otherwise: that of a few of the longest requests
+/// and replies.
+const CLIENTS_BYTES_MAX: usize = 1 << 30;
 
 impl Default for Options {
     fn default() -> Self {
@@ -72,6 +78,7 @@ impl Default for Options {
             is_for_all: false,
             policy: None,
             memcached: Vec::new(),
+            clients_bytes_max: CLIENTS_BYTES_MAX,
             value_bytes_max: crate::store::LONG_BYTES_MAX,
             cluster: None,
         }

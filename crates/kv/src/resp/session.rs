@@ -1,5 +1,6 @@
 //! What is remembered of a client between its commands.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use farcall::policy::Principal;
@@ -45,6 +46,10 @@ pub struct Session {
     pub transaction: Option<Box<Transaction>>,
     /// The keys that it watches, with the versions that their objects had; 0 for none.
     pub watched: HashMap<(TableId, Vec<u8>), u64>,
+    /// Memory that these take, about.
+    pub watched_bytes: usize,
+    /// It asked not to be sent away for others.
+    pub is_spared: bool,
     /// The channels and the patterns that it subscribes to.
     pub channels: HashSet<Vec<u8>>,
     pub patterns: HashSet<Vec<u8>>,
@@ -87,6 +92,8 @@ impl Session {
             watched: HashMap::new(),
             channels: HashSet::new(),
             patterns: HashSet::new(),
+            watched_bytes: 0,
+            is_spared: false,
             blocked: None,
             long: None,
             incoming: None,
@@ -122,8 +129,21 @@ impl Session {
     /// Memory that its transaction and the keys that it watches take, about.
     pub fn memory_bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
-        let watched = |(_, key): &(TableId, Vec<u8>)| size_of::<(TableId, Vec<u8>, u64)>() + key.len();
-        size_of::<Self>() + queued + self.watched.keys().map(watched).sum::<usize>()
+        size_of::<Self>() + queued + self.watched_bytes
+    }
+
+    /// Watches a key, whose object has this version, unless it does.
+    pub fn watch(&mut self, table: TableId, key: &[u8], version: u64) {
+        if let Entry::Vacant(vacant) = self.watched.entry((table, key.to_vec())) {
+            vacant.insert(version);
+            self.watched_bytes += size_of::<(TableId, Vec<u8>, u64)>() + key.len();
+        }
+    }
+
+    /// Watches nothing any more; gives what it watched.
+    pub fn unwatch(&mut self) -> HashMap<(TableId, Vec<u8>), u64> {
+        self.watched_bytes = 0;
+        core::mem::take(&mut self.watched)
     }
 
     /// Removes the reply to a command, from `start` on, that is not wanted, after that command ran; `before`

@@ -227,6 +227,10 @@ pub struct KvServe {
     /// Redis and memcached clients at a time, together
     #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
     pub resp_clients: u64,
+    /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes most
+    /// is sent away then. 0 is no limit
+    #[arg(long, default_value = "1G", value_name = "SIZE")]
+    pub maxmemory_clients: Size,
     /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
     /// doors
     #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE", requires = "resp")]

@@ -31,8 +31,12 @@ pub fn client(call: &mut Call<'_>) -> Done {
         }
         ("list", _) => list(call)?,
         ("kill", 3..) => kill(call)?,
-        // Clients are not evicted, and no key is touched by being read.
-        ("no-evict" | "no-touch", 3) if call.is(2, "on") || call.is(2, "off") => call.reply.ok(),
+        ("no-evict", 3) if call.is(2, "on") || call.is(2, "off") => {
+            call.session.is_spared = call.is(2, "on");
+            call.reply.ok();
+        }
+        // No key is touched by being read.
+        ("no-touch", 3) if call.is(2, "on") || call.is(2, "off") => call.reply.ok(),
         ("reply", 3) => set_replies(call)?,
         (name, _) => return Err(Refusal::arguments(&format!("client|{name}"))),
     }

@@ -69,6 +69,7 @@ farcall_driver::declare_counters! {
         stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
         cut: "clients" => "Redis clients that were sent away because the value that they read had to go",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
+        evicted: "clients" => "Clients that were sent away because all clients together took too much memory",
     }
 }
 
@@ -111,6 +112,8 @@ pub struct Engine {
     value_bytes_max: usize,
     started: Instant,
     now_ms: u64,
+    /// Memory that all clients may take together; 0 is no limit.
+    clients_bytes_max: usize,
     random: u64,
 }
 
@@ -164,6 +167,7 @@ impl Engine {
             now_ms: 0,
             random: u64::from(std::process::id()),
         }
+            clients_bytes_max: options.clients_bytes_max,
     }
 
     /// How many clients there may be.
@@ -174,6 +178,14 @@ impl Engine {
     /// The time of this turn.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// Memory that all clients may take together.
+    pub fn clients_bytes_max(&self) -> usize {
+        match self.clients_bytes_max {
+            0 => usize::MAX,
+            bytes => bytes,
+        }
     }
 
     /// A turn begins at this time.

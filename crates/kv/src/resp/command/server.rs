@@ -130,6 +130,15 @@ pub fn config(call: &mut Call<'_>) -> Done {
             call.reply.ok();
         }
         ("set", 4) if call.is(2, "maxmemory") => set_limit(call)?,
+        ("set", 4) if call.is(2, "maxmemory-clients") => {
+            let bytes = memory_of(call.args.at(3)).and_then(|bytes| usize::try_from(bytes).ok());
+            let bytes = bytes.ok_or(Refusal::of(
+                "ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a \
+                 memory value",
+            ))?;
+            call.engine.clients_bytes_max = bytes;
+            call.reply.ok();
+        }
         ("set", 4..) => {
             let name = String::from_utf8_lossy(call.args.at(2)).into_owned();
             return Err(Refusal::new(format!(
@@ -201,6 +210,7 @@ fn parameters(call: &mut Call<'_>) -> Vec<(&'static str, String)> {
         ("databases", DATABASES.to_string()),
         ("maxclients", call.engine.clients_max.to_string()),
         ("maxmemory", call.shard.store().limit_bytes().to_string()),
+        ("maxmemory-clients", call.engine.clients_bytes_max.to_string()),
         ("maxmemory-policy", policy_name(call.shard.store().eviction()).to_owned()),
         ("port", call.engine.port.to_string()),
         ("proto-max-bulk-len", call.engine.value_bytes_max.to_string()),
@@ -296,6 +306,7 @@ fn stats(call: &mut Call<'_>) -> Lines {
         ("total_connections_received", counters.connected.get().to_string()),
         ("total_commands_processed", counters.commands.get().to_string()),
         ("rejected_connections", counters.refused.get().to_string()),
+        ("evicted_clients", counters.evicted.get().to_string()),
         ("evicted_keys", call.shard.store().evicted().to_string()),
         ("expired_keys", counters.expired.get().to_string()),
         ("total_error_replies", counters.errors.get().to_string()),

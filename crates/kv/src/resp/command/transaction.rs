@@ -86,7 +86,7 @@ pub fn abort(session: &mut Session, refusal: Refusal) -> Refusal {
     if session.transaction.take().is_none() {
         return refusal;
     }
-    session.watched.clear();
+    session.unwatch();
     Refusal::new(format!("EXECABORT Transaction discarded because of: {}", refusal.text()))
 }
 
@@ -94,7 +94,7 @@ pub fn abort(session: &mut Session, refusal: Refusal) -> Refusal {
 pub fn reject(session: &mut Session, command: &[u8], refusal: Refusal) -> Refusal {
     if session.is_known && command.eq_ignore_ascii_case(b"exec") {
         session.transaction = None;
-        session.watched.clear();
+        session.unwatch();
         let why = refusal.text().trim_start_matches("ERR ");
         return Refusal::new(format!("EXECABORT Transaction discarded because of: {why}"));
     }
@@ -117,7 +117,7 @@ pub fn discard(call: &mut Call<'_>) -> Done {
     if call.session.transaction.take().is_none() {
         return Err(Refusal::of("ERR DISCARD without MULTI"));
     }
-    call.session.watched.clear();
+    call.session.unwatch();
     call.reply.ok();
     Ok(())
 }
@@ -126,7 +126,7 @@ pub fn exec(call: &mut Call<'_>) -> Done {
     let Some(mut transaction) = call.session.transaction.take() else {
         return Err(Refusal::of("ERR EXEC without MULTI"));
     };
-    let watched = core::mem::take(&mut call.session.watched);
+    let watched = call.session.unwatch();
     if transaction.is_broken {
         return Err(Refusal::of("EXECABORT Transaction discarded because of previous errors."));
     }
@@ -167,14 +167,14 @@ pub fn watch(call: &mut Call<'_>) -> Done {
         let name = call.named(key)?;
         let version = call.store().get(name)?.map_or(0, |object| object.version());
         let table = call.table();
-        call.session.watched.entry((table, key.to_vec())).or_insert(version);
+        call.session.watch(table, key, version);
     }
     call.reply.ok();
     Ok(())
 }
 
 pub fn unwatch(call: &mut Call<'_>) -> Done {
-    call.session.watched.clear();
+    call.session.unwatch();
     call.reply.ok();
     Ok(())
 }

@@ -80,10 +80,11 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
     let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
-    let value_bytes_max = serve.resp_value_max.0;
+    let (value_bytes_max, clients_bytes_max) = (serve.resp_value_max.0, serve.maxmemory_clients.0);
     Ok(Options {
         password,
         clients_max,
+        clients_bytes_max,
         value_bytes_max,
         is_for_all,
         policy,
