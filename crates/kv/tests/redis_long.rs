@@ -125,6 +125,51 @@ fn commands_that_know_strings_know_long_ones() {
 }
 
 #[test]
+fn copies_of_long_values_are_values_of_their_own() {
+    let served = served(96);
+    let (mut client, mut other) = (served.client(), served.client());
+    let value = pattern_of(1, 12 * MIB + 3);
+    client.send(&[b"SET", b"from", &value, b"EX", b"1000"]);
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.ask("COPY from to"), ":1");
+    assert_eq!(client.ask("TTL to"), ":1000");
+    assert_eq!(client.ask("SETRANGE from 5000000 changed"), format!(":{}", value.len()));
+    assert!(get(&mut client, &[b"GET", b"to"]) == value, "what was copied stays");
+    assert_eq!(client.ask("COPY from to"), ":0");
+    assert_eq!(client.ask("COPY from to REPLACE"), ":1");
+    assert_eq!(client.ask("DEL from"), ":1");
+    let mut changed = value.clone();
+    changed[5_000_000..5_000_007].copy_from_slice(b"changed");
+    assert!(get(&mut client, &[b"GET", b"to"]) == changed);
+    assert_eq!(client.ask("COPY to to DB 3"), ":1");
+    assert_eq!(client.ask("COPY to to DB 16"), "-ERR DB index is out of range");
+    assert_eq!(client.ask("MOVE to 4"), ":1");
+    assert_eq!(client.ask("SELECT 4"), "+OK");
+    assert!(get(&mut client, &[b"GET", b"to"]) == changed);
+    // What is behind a copy waits for it; what others ask for does not end it.
+    client
+        .stream
+        .write_all(&[request(&[b"COPY", b"to", b"two"]), request(&[b"STRLEN", b"two"])].concat())
+        .expect("it reads");
+    assert_eq!(other.ask("PING"), "+PONG");
+    assert_eq!((client.reply(), client.reply()), (":1".to_owned(), format!(":{}", value.len())));
+    assert_eq!(client.ask("MULTI"), "+OK");
+    assert_eq!(client.ask("COPY two three"), "+QUEUED");
+    let refused = "-ERR a string of more than 1048576 bytes is not copied in a transaction";
+    assert_eq!(client.ask("EXEC"), format!("*1|{refused}"));
+    // Who goes away while one is written leaves nothing.
+    assert_eq!(client.ask("FLUSHALL"), "+OK");
+    client.send(&[b"SET", b"from", &value]);
+    assert_eq!(client.reply(), "+OK");
+    let mut lost = served.client();
+    lost.stream.write_all(&request(&[b"COPY", b"from", b"to"])).expect("it reads");
+    drop(lost);
+    wait_until_taken(&served, 2 * value.len() + MIB);
+    assert_eq!(client.ask("DEL from to")[..1], *":");
+    wait_until_taken(&served, 0);
+}
+
+#[test]
 fn a_string_grows_to_a_long_one() {
     let served = served(64);
     let mut client = served.client();
@@ -343,6 +388,8 @@ const COMMANDS: &[&str] = &[
     "PERSIST k",
     "TTL k",
     "RENAME k k",
+    "COPY k k",
+    "COPY k k REPLACE",
     "RENAMENX k k",
     "INCR k",
     "LPUSH k a",

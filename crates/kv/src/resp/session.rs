@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use farcall::policy::Principal;
 
-use super::command::{Blocked, Incoming, Long, LongValue, Transaction};
+use super::command::{Blocked, Copying, Incoming, Long, LongValue, Transaction};
 use super::reply::{Protocol, Reply};
 use crate::TableId;
 
@@ -60,6 +60,8 @@ pub struct Session {
     /// The long argument of its next command whose bytes come, and those that have come.
     pub incoming: Option<Incoming>,
     pub longs: Vec<LongValue>,
+    /// The copy that its command needs before it runs.
+    pub copying: Option<Box<Copying>>,
     /// When the last bytes of one came, in milliseconds of the front's clock.
     pub long_ms: u64,
     /// The connection ends after the reply.
@@ -90,14 +92,15 @@ impl Session {
             replies: Replies::default(),
             transaction: None,
             watched: HashMap::new(),
-            channels: HashSet::new(),
-            patterns: HashSet::new(),
             watched_bytes: 0,
             is_spared: false,
+            channels: HashSet::new(),
+            patterns: HashSet::new(),
             blocked: None,
             long: None,
             incoming: None,
             longs: Vec::new(),
+            copying: None,
             long_ms: 0,
             ends: false,
             last_group: 0,

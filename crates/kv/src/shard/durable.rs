@@ -144,6 +144,12 @@ impl Shard {
             .or_else(|code| if code == Code::Busy { Ok(()) } else { Err(code) })
     }
 
+    /// Whether an object gets to a table by a copy only: its value is long, and the log does not have it.
+    pub(crate) fn needs_copy(&self, from: Name<'_>, table: TableId) -> bool {
+        self.is_durable(table)
+            && self.store.long_header(from).is_some_and(|header| !self.store.has_pieces(&header))
+    }
+
     /// Begins a long value for a table. The log of a durable one gets its pieces as they come.
     pub(crate) fn begin_long(&mut self, table: TableId) -> LongHeld {
         if self.is_durable(table) { self.store.begin_logged_long() } else { self.store.begin_long() }

@@ -52,9 +52,9 @@ pub enum WriteError {
     /// then.
     #[error("the disk of durable tables has failed; the write may be there after the next start, or not")]
     DiskFailed,
-    /// Write it again, to the durable table.
+    /// Do it outside of a transaction.
     #[error(
-        "a value of more than {} bytes is written to a durable table, and not moved there",
+        "a value of more than {} bytes does not get from a table in memory to a durable one in a transaction",
         crate::VALUE_BYTES_MAX
     )]
     TooLong,

@@ -89,6 +89,11 @@ impl Store {
         self.long.logged.has(held.id())
     }
 
+    /// Whether the log has the pieces of a value.
+    pub(crate) fn has_pieces(&self, header: &LongHeader) -> bool {
+        self.long.logged.has(header.id)
+    }
+
     /// These pieces of a value were written, which has so many more, and is longer by this many bytes.
     pub(super) fn note_pieces(&mut self, id: u64, numbers: Range<usize>, (more, bytes): (usize, usize)) {
         if self.long.logged.has(id) {

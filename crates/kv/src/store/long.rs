@@ -218,6 +218,15 @@ impl Store {
         if bytes > VALUE_BYTES_MAX { Some(self.hold(id, bytes)) } else { None }
     }
 
+    /// Whether a value that is held is that of an object, as it was when it was held.
+    pub(crate) fn is_value_of(&self, name: Name<'_>, held: &Held) -> bool {
+        let found = self.find_entry(name).ok().flatten();
+        let is_it = |entry: &Entry<'_>| {
+            is_long(entry) && (entry.chunks(), entry.value_bytes()) == (held.id, held.bytes)
+        };
+        found.is_some_and(|(_, entry)| is_it(&entry)) && !held.is_cut.load(Ordering::Relaxed)
+    }
+
     /// Holds the value of an object.
     fn hold(&mut self, id: u64, bytes: usize) -> Held {
         let chunks = bytes.div_ceil(PIECE_BYTES);

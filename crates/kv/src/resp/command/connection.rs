@@ -51,14 +51,26 @@ pub fn select(call: &mut Call<'_>) -> Done {
 
 /// The database that an argument names.
 pub fn database(call: &Call<'_>, number: usize) -> Result<usize, Refusal> {
-    call.integer(number)?;
-    match database_numbered(call.args.at(number)).ok_or(Refusal::of("ERR DB index is out of range"))? {
+    let database = database_of(call.args.at(number))?;
+    check_database(call, database)?;
+    Ok(database)
+}
+
+/// The database that a number given so has.
+pub fn database_of(number: &[u8]) -> Result<usize, Refusal> {
+    decimal::parse(number).ok_or(Refusal::NOT_AN_INTEGER)?;
+    database_numbered(number).ok_or(Refusal::of("ERR DB index is out of range"))
+}
+
+/// Refuses a database that a cluster does not have.
+pub fn check_database(call: &Call<'_>, database: usize) -> Done {
+    match database {
         1.. if call.engine.cluster.is_some() => Err(Refusal::of("ERR a cluster has database 0 only")),
-        database => Ok(database),
+        _ => Ok(()),
     }
 }
 
-/// The database that a number given so has, if there is one.
+/// The same, if there is one.
 pub fn database_numbered(number: &[u8]) -> Option<usize> {
     let number = usize::try_from(decimal::parse(number)?).ok()?;
     (number < DATABASES).then_some(number)

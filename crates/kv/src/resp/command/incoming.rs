@@ -242,6 +242,37 @@ mod tests {
     }
 
     #[test]
+    fn long_values_get_from_a_table_to_another_by_copies_where_the_log_needs_them() {
+        let (mut shard, mut engine, mut session) = with_log();
+        let long = vec![7; 3 * VALUE_BYTES_MAX];
+        let refused = "-ERR a string of more than 1048576 bytes is not copied in a transaction\r\n";
+        let words: [(&[&[u8]], &str); 16] = [
+            (&[b"SELECT", b"1"], "+OK\r\n"),
+            (&[b"SET", b"k", &long], "+OK\r\n"),
+            (&[b"MULTI"], "+OK\r\n"),
+            (&[b"MOVE", b"k", b"0"], "+QUEUED\r\n"),
+            (&[b"EXEC"], &format!("*1\r\n{refused}")),
+            (&[b"COPY", b"k", b"copy", b"DB", b"0"], ":1\r\n"),
+            (&[b"MOVE", b"k", b"0"], ":1\r\n"),
+            (&[b"EXISTS", b"k"], ":0\r\n"),
+            (&[b"SELECT", b"0"], "+OK\r\n"),
+            (&[b"RENAME", b"k", b"l"], "+OK\r\n"),
+            (&[b"STRLEN", b"l"], ":3145728\r\n"),
+            (&[b"MOVE", b"copy", b"1"], ":1\r\n"),
+            (&[b"EXISTS", b"copy"], ":0\r\n"),
+            (&[b"SELECT", b"1"], "+OK\r\n"),
+            (&[b"STRLEN", b"copy"], ":3145728\r\n"),
+            (&[b"COPY", b"copy", b"two"], ":1\r\n"),
+        ];
+        for (words, expected) in words {
+            assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
+        }
+        (0..1000).for_each(|_| _ = shard.turn_log());
+        let live = shard.log_status().expect("a log").live_bytes as usize;
+        assert!((long.len()..long.len() + 100_000).contains(&live), "the log has one: {live} bytes");
+    }
+
+    #[test]
     fn a_queued_value_goes_where_its_transaction_writes_it() {
         let (mut shard, mut engine, mut session) = with_log();
         let long = vec![7; 3 * VALUE_BYTES_MAX];

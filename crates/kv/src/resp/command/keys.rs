@@ -1,8 +1,9 @@
 //! Commands on keys, whatever their values are.
 
 use super::call::{Call, Done, Refusal, subcommand, value};
-use super::connection::database;
+use super::connection::{check_database, database, database_of};
 use super::long::{Keys, Long};
+use crate::resp::parse::Args;
 use crate::resp::{DATABASES, glob};
 use crate::store::{Collection, CollectionKind, Condition, Expiry, PageLimits, ScanFrom, ScanNext};
 use crate::{Name, VALUE_BYTES_MAX, decimal};
@@ -183,21 +184,35 @@ pub fn renamenx(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn copy(call: &mut Call<'_>) -> Done {
-    let (mut to_database, mut replaces, mut at) = (call.session.database, false, 3);
-    while at < call.args.len() {
-        match () {
-            () if call.is(at, "replace") => replaces = true,
-            () if call.is(at, "db") && at + 1 < call.args.len() => {
+/// The options of `COPY`.
+pub struct CopyOptions {
+    /// Where the copy goes.
+    pub database: usize,
+    pub replaces: bool,
+}
+
+/// The options among arguments, in a client's database.
+pub fn copy_options(args: Args<'_>, database: usize) -> Result<CopyOptions, Refusal> {
+    let (mut options, mut at) = (CopyOptions { database, replaces: false }, 3);
+    while let Some(option) = args.get(at) {
+        match args.get(at + 1) {
+            _ if option.eq_ignore_ascii_case(b"replace") => options.replaces = true,
+            Some(number) if option.eq_ignore_ascii_case(b"db") => {
                 at += 1;
-                to_database = database(call, at)?;
+                options.database = database_of(number)?;
             }
-            () => return Err(Refusal::SYNTAX),
+            _ => return Err(Refusal::SYNTAX),
         }
         at += 1;
     }
+    Ok(options)
+}
+
+pub fn copy(call: &mut Call<'_>) -> Done {
+    let CopyOptions { database, replaces } = copy_options(call.args, call.session.database)?;
+    check_database(call, database)?;
     let from = call.name(1)?;
-    let to = Name::new(call.engine.tables[to_database], call.args.at(2))?;
+    let to = Name::new(call.engine.tables[database], call.args.at(2))?;
     if from == to {
         return Err(Refusal::of("ERR source and destination objects are the same"));
     }
@@ -206,7 +221,9 @@ pub fn copy(call: &mut Call<'_>) -> Done {
     }
     let object = call.store().get(from)?;
     if object.is_some_and(|object| object.is_long()) {
-        return Err(Refusal::new(format!("ERR a value of more than {VALUE_BYTES_MAX} bytes is not copied")));
+        let copies = put_copy(call, from, to, replaces)?;
+        call.reply.integer(i64::from(copies));
+        return Ok(());
     }
     let object = object.map(|object| (object.to_vec(), object.deadline()));
     let copies = object.is_some() && (replaces || call.store().get(to)?.is_none());
@@ -216,6 +233,21 @@ pub fn copy(call: &mut Call<'_>) -> Done {
     }
     call.reply.integer(i64::from(copies));
     Ok(())
+}
+
+/// Puts the copy of a long value where a name is, unless that is taken; says whether it did.
+fn put_copy(call: &mut Call<'_>, from: Name<'_>, to: Name<'_>, replaces: bool) -> Result<bool, Refusal> {
+    if !replaces && call.store().get(to)?.is_some() {
+        return Ok(false);
+    }
+    let copy = call.session.copying.take().ok_or_else(|| {
+        Refusal::new(format!(
+            "ERR a string of more than {VALUE_BYTES_MAX} bytes is not copied in a transaction"
+        ))
+    })?;
+    let deadline = call.store().get(from)?.and_then(|object| object.deadline());
+    call.store().put_long(to, &copy.into_copy(), deadline.map_or(Expiry::Never, Expiry::At))?;
+    Ok(true)
 }
 
 fn copy_collection(call: &mut Call<'_>, from: Name<'_>, to: Name<'_>, replaces: bool) -> Done {
@@ -236,7 +268,12 @@ pub fn move_to(call: &mut Call<'_>) -> Done {
     if from == to {
         return Err(Refusal::of("ERR source and destination objects are the same"));
     }
-    let moves = call.store().get(to)?.is_none() && call.store().rename(from, to)?;
+    let moves = if call.shard.needs_copy(from, to.table()) {
+        let moves = put_copy(call, from, to, false)?;
+        moves && call.store().delete(from, Condition::Always)?.is_some()
+    } else {
+        call.store().get(to)?.is_none() && call.store().rename(from, to)?
+    };
     call.reply.integer(i64::from(moves));
     Ok(())
 }

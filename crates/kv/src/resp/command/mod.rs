@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod combining;
 mod connection;
+mod copying;
 #[cfg(test)]
 mod cuts;
 mod durable;
@@ -36,6 +37,7 @@ use std::time::Instant;
 use farcall_driver::CounterFile;
 
 use self::call::{Call, Refusal};
+pub use self::copying::Copying;
 use self::durable::Hindrance;
 pub use self::incoming::{Incoming, LongValue, Taken};
 pub use self::long::Long;
@@ -67,9 +69,9 @@ farcall_driver::declare_counters! {
         not_allowed: "commands" => "Commands that the policy refused",
         expired: "objects" => "Objects that had expired and were removed, those apart that writes removed",
         stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
+        evicted: "clients" => "Clients that were sent away because all clients together took too much memory",
         cut: "clients" => "Redis clients that were sent away because the value that they read had to go",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
-        evicted: "clients" => "Clients that were sent away because all clients together took too much memory",
     }
 }
 
@@ -86,6 +88,8 @@ pub struct Engine {
     pub waiting: Waiting,
     /// Commands of a transaction run.
     is_in_transaction: bool,
+    /// A copy has more to be written in the next turn.
+    is_copying: bool,
     /// Clients that have something to send.
     pub touched: Vec<Handle>,
     /// Clients whose replies wait for the log.
@@ -108,12 +112,12 @@ pub struct Engine {
     cluster: Option<Arc<Cluster>>,
     port: u16,
     clients_max: usize,
+    /// Memory that all clients may take together; 0 is no limit.
+    clients_bytes_max: usize,
     /// The longest string.
     value_bytes_max: usize,
     started: Instant,
     now_ms: u64,
-    /// Memory that all clients may take together; 0 is no limit.
-    clients_bytes_max: usize,
     random: u64,
 }
 
@@ -148,6 +152,7 @@ impl Engine {
             subscriptions: Subscriptions::default(),
             waiting: Waiting::default(),
             is_in_transaction: false,
+            is_copying: false,
             touched: Vec::new(),
             holding: Vec::new(),
             paused: Vec::new(),
@@ -162,22 +167,17 @@ impl Engine {
             cluster: options.cluster.clone(),
             port: port.unwrap_or(0),
             clients_max: options.clients_max,
+            clients_bytes_max: options.clients_bytes_max,
             value_bytes_max: options.value_bytes_max,
             started: Instant::now(),
             now_ms: 0,
             random: u64::from(std::process::id()),
         }
-            clients_bytes_max: options.clients_bytes_max,
     }
 
     /// How many clients there may be.
     pub fn clients_max(&self) -> usize {
         self.clients_max
-    }
-
-    /// The time of this turn.
-    pub fn now_ms(&self) -> u64 {
-        self.now_ms
     }
 
     /// Memory that all clients may take together.
@@ -186,6 +186,11 @@ impl Engine {
             0 => usize::MAX,
             bytes => bytes,
         }
+    }
+
+    /// The time of this turn.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     /// A turn begins at this time.
@@ -219,7 +224,8 @@ impl Engine {
         let store = shard.store_mut();
         self.memcached.keep_up(store);
         let is_shrinking = store.shrink(EVICTED_PER_TURN);
-        if store.sweep() || expired == EXPIRED_PER_TURN || is_shrinking {
+        let is_copying = core::mem::take(&mut self.is_copying);
+        if store.sweep() || expired == EXPIRED_PER_TURN || is_shrinking || is_copying {
             return Next::AtOnce;
         }
         // What has expired and is there waits for the log.
@@ -263,6 +269,14 @@ impl Engine {
                 }
             }
         }
+        let found = match found {
+            Ok(command) if copying::may_copy(command) => match self.copy_on(command, args, session, shard) {
+                Ok(true) => Ok(command),
+                Ok(false) => return false,
+                Err(refusal) => Err(refusal),
+            },
+            found => found,
+        };
         self.counters.commands.increment();
         match found {
             Ok(command) => {

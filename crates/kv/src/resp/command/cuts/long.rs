@@ -125,13 +125,14 @@ fn what_becomes_of_long_values_survives_any_cut() {
             let time = (1 + random.below(40)).to_string();
             let offset = random.below(1_000_000).to_string();
             let (key, other, value) = (key.as_bytes(), other.as_bytes(), &value[..]);
-            let words: &[&[u8]] = match random.below(12) {
+            let words: &[&[u8]] = match random.below(14) {
                 0..3 => &[b"SET", key, value],
                 3 => &[b"SET", key, value, b"PX", time.as_bytes()],
                 4 | 5 => &[b"APPEND", key, &value[..20_000 + offset.len() * 30_000]],
                 6 | 7 => &[b"SETRANGE", key, offset.as_bytes(), &value[..40_000]],
                 8 => &[b"RENAME", key, other],
                 9 => &[b"DEL", key],
+                12 | 13 => &[b"COPY", key, other, b"REPLACE"],
                 10 => &[b"PEXPIRE", key, time.as_bytes()],
                 _ => &[b"SET", key, b"short"],
             };
