@@ -178,6 +178,34 @@ fn a_log_without_replicas_that_is_damaged_is_moved_away_and_restored_as_the_sent
 }
 
 #[test]
+fn a_log_without_replicas_is_read_while_it_serves_and_its_damage_is_said() {
+    let folder = Folder::new("alone-read");
+    let data = folder.of("data");
+    let (_server, at) =
+        folder.start_alone(&["--tables", "orders:flushed,cache", "--data", &data, "--memory", "16M"]);
+    for number in 0..8 {
+        put(&at, &format!("{MARK}{number}"));
+    }
+    let (status, listing, sentence) = kv(&at, &["scrub"]);
+    assert_eq!(status, Some(0), "{listing}{sentence}");
+    assert!(listing.contains("read, of which there are no replicas"), "{listing}");
+    // A superblock is known to the store, whatever the disk has of it.
+    let log = file_in(Path::new(&data));
+    let file = OpenOptions::new().write(true).open(&log).expect("it is this test's");
+    file.write_all_at(&[0xff; 8], 64 << 10).expect("room");
+    let (status, listing, sentence) = kv(&at, &["scrub"]);
+    assert_eq!(status, Some(7), "{listing}{sentence}");
+    let (status, listing, sentence) = kv(&at, &["scrub", "--repair"]);
+    assert_eq!(status, Some(6), "{listing}{sentence}");
+    assert_eq!(kv(&at, &["scrub"]).0, Some(0));
+    flip(&log, "3", 0);
+    let (status, listing, sentence) = kv(&at, &["scrub", "--repair"]);
+    assert_eq!(status, Some(7), "{listing}{sentence}");
+    assert!(listing.contains("is whole at no copy") && sentence.contains("kv export"), "{listing}{sentence}");
+    assert_eq!(keys(&at).len(), 8, "what the store has can be read");
+}
+
+#[test]
 fn what_is_wrong_with_arguments_is_said_in_a_sentence_that_is_true() {
     let folder = Folder::new("sentences");
     let file = folder.of("file");

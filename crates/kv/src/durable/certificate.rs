@@ -42,6 +42,27 @@ impl Part {
     }
 }
 
+impl Part {
+    /// Bytes from its beginning on that are needed.
+    pub fn needed_bytes(&self) -> usize {
+        match &self.holds {
+            Holds::Superblock(..) => self.bytes as usize,
+            Holds::Segment(ending) => ending.bytes as usize,
+            Holds::Nothing => 0,
+        }
+    }
+
+    /// Whether another part holds the same; a segment may have become longer.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.holds, &other.holds) {
+            (Holds::Superblock(superblock, _), Holds::Superblock(other, _)) => **superblock == **other,
+            (Holds::Segment(ending), Holds::Segment(other)) => ending.segment == other.segment,
+            (Holds::Nothing, Holds::Nothing) => true,
+            _ => false,
+        }
+    }
+}
+
 impl Certificate for Part {
     /// Where nothing is needed the copy here is as right as any.
     fn compose(&self, copies: &[&[u8]]) -> Option<Vec<u8>> {

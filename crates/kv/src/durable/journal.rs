@@ -54,6 +54,10 @@ pub enum Progress {
     Failed(DiskError),
     /// What was to be read is there.
     Read(Blocks),
+    /// What was to be looked at is there, or cannot be read.
+    Looked(Blocks, bool),
+    /// What was to be written again is, or is not.
+    Mended(bool),
 }
 
 /// Records that are flushed together.
@@ -98,6 +102,10 @@ enum Stage {
     Naming(Ending),
     Growing,
     Reading,
+    /// Blocks are read of which it does not matter for the log whether they can be.
+    Looking,
+    /// Blocks are written again.
+    Mending,
     Failed(DiskError),
 }
 
@@ -394,6 +402,31 @@ impl Journal {
         true
     }
 
+    /// Begins to read blocks to look at, if the disk has nothing else to do; says whether it did. That they
+    /// cannot be read is no failure of the log.
+    pub fn look_at(&mut self, at: u64, blocks: Blocks) -> bool {
+        self.begin_aside(Job::Read { at, blocks }, Stage::Looking)
+    }
+
+    /// Begins to write blocks again that are there already, as far as the log knows.
+    pub fn mend(&mut self, at: u64, blocks: Blocks) -> bool {
+        self.begin_aside(Job::Write { at, blocks, flush: true }, Stage::Mending)
+    }
+
+    fn begin_aside(&mut self, job: Job, stage: Stage) -> bool {
+        if !matches!(self.stage, Stage::Idle) || self.out.is_some() {
+            return false;
+        }
+        self.disk.begin(job);
+        self.stage = stage;
+        true
+    }
+
+    /// How long the disk is.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk.bytes()
+    }
+
     /// What the disk has done since, and begins what comes next.
     #[inline]
     pub fn poll(&mut self) -> Option<Progress> {
@@ -416,6 +449,14 @@ impl Journal {
 
     fn done(&mut self, done: farcall_disk::Done) -> Option<Progress> {
         let stage = core::mem::replace(&mut self.stage, Stage::Idle);
+        if matches!(stage, Stage::Looking | Stage::Mending) {
+            self.begin_next();
+            let is_done = done.outcome.is_ok();
+            return Some(match stage {
+                Stage::Looking => Progress::Looked(done.blocks, is_done),
+                _ => Progress::Mended(is_done),
+            });
+        }
         if let Err(error) = done.outcome {
             if matches!((&stage, error), (Stage::Growing, DiskError::Full)) {
                 self.frames.cannot_grow();
@@ -461,7 +502,9 @@ impl Journal {
                 None
             }
             Stage::Reading => Some(Progress::Read(done.blocks)),
-            Stage::Idle | Stage::Failed(_) => unreachable!("the disk has nothing to do then"),
+            Stage::Looking | Stage::Mending | Stage::Idle | Stage::Failed(_) => {
+                unreachable!("the disk has nothing to do then")
+            }
         };
         self.begin_next();
         progress

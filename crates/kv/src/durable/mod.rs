@@ -17,6 +17,7 @@ mod rebuilding;
 mod recording;
 mod recovery;
 mod saved;
+mod scrubbing;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use std::time::Instant;
 
 use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Disk, DiskError};
-use farcall_replica::Mirror;
+use farcall_replica::{Mirror, ScrubOutcome};
 use std::time::SystemTime;
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -45,6 +46,7 @@ use self::format::Record;
 use self::frames::SURVIVORS_RESERVE;
 use self::journal::{Journal, NotAdmitted, Progress, TableEntry};
 use self::rebuilding::Rebuilding;
+use self::scrubbing::LogScrub;
 use crate::shard::{Recorded, Results};
 use crate::store::{Condition, Expiry, IncrementError, Store, WriteError};
 use crate::wire::{Code, WriteResponse};
@@ -98,6 +100,7 @@ struct DurableTable {
 pub struct Durable {
     journal: Journal,
     cleaner: LogCleaner,
+    scrub: LogScrub,
     tables: Vec<DurableTable>,
     answers: Answers,
     /// What its disk is mirrored by, if it is.
@@ -178,6 +181,7 @@ impl Durable {
         let mut durable = Self {
             journal,
             cleaner: LogCleaner::default(),
+            scrub: LogScrub::default(),
             tables,
             answers: Answers::default(),
             mirror,
@@ -411,6 +415,12 @@ impl Durable {
         if is_deposed { Code::LevelNotReached } else { Code::DiskFailed }
     }
 
+    /// What a look at the whole log, which has no replicas, has found; before that, begins it once no other is
+    /// in progress.
+    pub fn scrub(&mut self, run: u64, repairs: bool) -> Option<ScrubOutcome> {
+        self.scrub.of_run(run, repairs)
+    }
+
     /// The mirror of its disk.
     pub fn mirror(&self) -> Option<&Mirror> {
         self.mirror.as_ref()
@@ -483,6 +493,7 @@ impl Durable {
         self.journal.failure().is_none()
             && (self.is_busy()
                 || self.journal.is_working()
+                || self.scrub.is_busy()
                 || self.mirror.as_ref().is_some_and(|mirror| mirror.suspect().is_some())
                 || self.cleaner.has_work(&self.journal, self.live_bytes + results.bytes()))
     }
@@ -521,6 +532,7 @@ impl Durable {
             return progressed;
         }
         self.cleaner.turn(&mut self.journal, (store, results), self.live_bytes + results.bytes());
+        self.scrub.turn(&mut self.journal);
         let bytes = self.journal.gathered_bytes();
         if bytes > 0 {
             self.turns += 1;
@@ -566,6 +578,11 @@ impl Durable {
             }
             Progress::Failed(_) => self.refuse_all(self.refusal_of_unflushed()),
             Progress::Read(blocks) => self.cleaner.read(blocks),
+            Progress::Looked(blocks, is_read) => self.scrub.read(&blocks, is_read),
+            Progress::Mended(is_written) => {
+                self.scrub.written(is_written);
+                self.cleaner.look_again();
+            }
         }
     }
 

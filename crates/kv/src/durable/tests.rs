@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use farcall_base::{Random, SipKey};
 use farcall_disk::testing::{Faults, SimulatedDisk};
 use farcall_disk::{BLOCK_BYTES, Blocks, Disk, Job};
+use farcall_replica::Fate;
 
 use super::certificate::Part;
 use super::format::{
@@ -283,6 +284,9 @@ fn full(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
     panic!("four frames hold no 100 MB");
 }
 
+/// Where the superblock of a log is that was opened once and has one segment.
+const SUPERBLOCK_SLOT_OF_FIRST_LIFE: u64 = 64 << 10;
+
 /// Turns until the disk has nothing to do.
 fn rest(durable: &mut Durable, store: &mut Store) {
     while durable.journal.is_working() {
@@ -516,4 +520,85 @@ fn collections_and_long_values_of_any_records_are_put_back_or_refused() {
     }
     let all: Vec<u8> = RECORDS.iter().flat_map(|(_, record)| encoded(record).to_vec()).collect();
     fuzz_log(&all);
+}
+
+/// Looks at a whole log.
+fn look(durable: &mut Durable, store: &mut Store, (run, repairs): (u64, bool)) -> Vec<(u64, Fate)> {
+    for _ in 0..1_000_000 {
+        if let Some(outcome) = durable.scrub(run, repairs) {
+            assert!(outcome.bytes > FRAMES_AT, "it read what is needed");
+            return outcome.damage.iter().map(|part| (part.at, part.fate)).collect();
+        }
+        durable.turn(store, &Results::default());
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn what_is_damaged_in_a_log_without_replicas_is_found_and_superblocks_are_written_again() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    for number in 0..8_u8 {
+        let bytes = [number; 3000];
+        let value = Value::new(&bytes).expect("within the limit");
+        durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
+        settle(&mut durable, &mut store);
+    }
+    assert_eq!(look(&mut durable, &mut store, (1, false)), []);
+    let superblock = SUPERBLOCK_SLOT_OF_FIRST_LIFE;
+    disk.flip_bit(superblock + 9, 0);
+    assert_eq!(look(&mut durable, &mut store, (2, false)), [(0, Fate::Reparable)]);
+    assert_eq!(look(&mut durable, &mut store, (3, true)), [(0, Fate::Repaired)]);
+    assert_eq!(look(&mut durable, &mut store, (4, false)), []);
+    // Where nothing is needed nothing is damaged.
+    disk.flip_bit(FRAMES_AT + format::FRAME_BYTES as u64 - 1, 0);
+    assert_eq!(look(&mut durable, &mut store, (5, false)), []);
+    disk.flip_bit(FRAMES_AT + 3 * BLOCK_BYTES as u64 + 100, 0);
+    let lost = [(FRAMES_AT, Fate::Lost)];
+    assert_eq!(look(&mut durable, &mut store, (6, true)), lost, "no copy has it");
+    assert_eq!(look(&mut durable, &mut store, (5, false)), [], "what a run has found is its own");
+    let value = Value::new(b"value").expect("short");
+    assert!(durable.put(&mut store, name(table, b"k"), value, Condition::Always).is_ok(), "it goes on");
+}
+
+/// A disk that cannot read what is looked at has not failed for the log.
+#[test]
+fn what_cannot_be_read_when_it_is_looked_at_is_said_and_the_log_goes_on() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    settle(&mut durable, &mut store);
+    rest(&mut durable, &mut store);
+    assert_eq!(durable.scrub(1, false), None);
+    disk.set_faults(Faults { fails_from: Some(0), ..Faults::default() });
+    let found = look(&mut durable, &mut store, (1, false));
+    assert_eq!(found, [(0, Fate::Reparable), (FRAMES_AT, Fate::Lost)]);
+    disk.set_faults(Faults::default());
+    let value = Value::new(b"value").expect("short");
+    durable.put(&mut store, name(table, b"k"), value, Condition::Always).expect("it goes on");
+    settle(&mut durable, &mut store);
+    assert_eq!(durable.failure(), None);
+}
+
+/// Groups are flushed, segments opened and cleaned while the log is looked at: none of that is damage.
+#[test]
+fn a_log_that_is_written_and_cleaned_while_it_is_looked_at_is_whole() {
+    let disk = SimulatedDisk::new(1, Faults { polls_max: 3, ..Faults::default() });
+    let (mut durable, mut store, table) = with_table(&disk);
+    let (mut looks, mut run) = (0, 1);
+    let long = vec![7; 200_000];
+    for number in 0..600_u32 {
+        let value = Value::new(&long).expect("within the limit");
+        let key = [(number % 5) as u8];
+        while durable.put(&mut store, name(table, &key), value, Condition::Always).is_err() {
+            durable.turn(&mut store, &Results::default());
+        }
+        for _ in 0..20 {
+            durable.turn(&mut store, &Results::default());
+            if let Some(outcome) = durable.scrub(run, true) {
+                assert_eq!(outcome.damage, [], "look {run}");
+                (looks, run) = (looks + 1, run + 1);
+            }
+        }
+    }
+    assert!(durable.status().statistics.cleaned > 3 && looks > 3, "{looks} looks: {:?}", durable.status());
 }

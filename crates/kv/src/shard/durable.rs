@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use farcall_disk::Disk;
-use farcall_replica::{Mirror, ReplicaStage};
+use farcall_replica::{Mirror, ReplicaStage, ScrubOutcome};
 
 use super::{Answer, Shard, refused_write};
 use crate::durable::{Durable, Held, Level, LogError, LogOutcome, LogStatus, Recovered, Released, When};
@@ -247,17 +247,25 @@ impl Shard {
         }
     }
 
-    /// Tells what a comparison of replicas found; begins it, or goes on with it, until then. While the log is
-    /// at a stand there is none.
-    pub(super) fn scrub(&self, message: &[u8], reply: impl Answer) {
-        let (Some(mirror), Ok((run, repairs))) = (self.mirror(), decode_scrub(message)) else {
+    /// Tells what a comparison of replicas found, or a look at a log without them; begins it, or goes on with
+    /// it, until then. While the log is at a stand there is none. A shard without a log has nothing to be
+    /// found.
+    pub(super) fn scrub(&mut self, message: &[u8], reply: impl Answer) {
+        let Ok((run, repairs)) = decode_scrub(message) else {
             return self.refuse(reply, Code::Malformed);
         };
         if let Some(code) = self.gone_wrong() {
             return self.refuse(reply, code);
         }
         let mut answer = Vec::new();
-        if let Some(outcome) = mirror.scrub(run, repairs) {
+        let outcome = match &mut self.durable {
+            Some(durable) => match durable.mirror() {
+                Some(mirror) => mirror.scrub(run, repairs),
+                None => durable.scrub(run, repairs),
+            },
+            None => Some(ScrubOutcome::default()),
+        };
+        if let Some(outcome) = outcome {
             encode_scrubbed(&outcome, &mut answer);
         }
         reply.send(&answer);

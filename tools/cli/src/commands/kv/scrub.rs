@@ -29,14 +29,11 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
     let mut alone = Vec::new();
     for shard in 0..client.shards() {
         let replicated = client.replication(shard).wait();
-        if replicated.map_err(|failure| failure.explained(connection.about("")))?.is_none() {
-            report.line(format_args!("shard {shard}: not replicated, so its log was not looked at"))?;
-            continue;
-        }
+        let replicated = replicated.map_err(|failure| failure.explained(connection.about("")))?.is_some();
         let compare = |repairs| compare(&connection, &client, shard, repairs);
         let (outcome, fates) = compare(scrub.repair)?;
-        tell(shard, (&outcome, fates), &mut report)?;
-        if outcome.replicas == 0 {
+        tell((shard, replicated), (&outcome, fates), &mut report)?;
+        if replicated && outcome.replicas == 0 {
             alone.push(shard.to_string());
         }
         before.add_all(fates);
@@ -45,7 +42,7 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
         } else {
             report.line(format_args!("compared again, after the repair:"))?;
             let (outcome, fates) = compare(false)?;
-            tell(shard, (&outcome, fates), &mut report)?;
+            tell((shard, replicated), (&outcome, fates), &mut report)?;
             after.add_all(fates);
         }
     }
@@ -108,12 +105,20 @@ fn compare(
 }
 
 fn tell(
-    shard: u32,
+    (shard, is_replicated): (u32, bool),
     (outcome, fates): (&ScrubOutcome, FateCounts),
     report: &mut Report,
 ) -> Result<(), Failure> {
     let bytes = Size(outcome.bytes as usize);
-    report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?;
+    match (is_replicated, outcome.bytes) {
+        (true, _) => {
+            report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?
+        }
+        (false, 0) => report.line(format_args!("shard {shard}: it has no log"))?,
+        (false, _) => {
+            report.line(format_args!("shard {shard}: {bytes} read, of which there are no replicas"))?
+        }
+    }
     for part in &outcome.damage {
         report.line(format_args!("  {}", sentence_of(part)))?;
     }
