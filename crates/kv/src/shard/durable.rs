@@ -55,6 +55,7 @@ impl Shard {
     pub(crate) fn clear(&mut self) {
         let names: Vec<String> = self.store.table_names().map(str::to_owned).collect();
         names.iter().for_each(|name| _ = self.store.drop_table(name));
+        self.store.forget_all_pieces();
     }
 
     /// The mirror of its log.

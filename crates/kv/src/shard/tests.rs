@@ -195,3 +195,17 @@ fn long_values_are_refused_and_left_out_of_pages() {
     while shard.store_mut().sweep() {}
     assert!(shard.store().statistics().live_bytes < 100);
 }
+
+/// A replica is read next, and knows nothing of what a damaged log had of uploads.
+#[test]
+fn pieces_that_a_damaged_log_had_are_gone_with_its_tables() {
+    let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    for number in 0..3 {
+        shard.store_mut().restore_piece((6, number), 9, &[7; 100]).expect("room");
+    }
+    assert!(shard.store().statistics().live_bytes > 300);
+    shard.clear();
+    shard.store_mut().end_restoring();
+    assert!(!shard.store().has_ended(), "the other log has nothing of them");
+    assert_eq!(shard.store().statistics().live_bytes, 0);
+}

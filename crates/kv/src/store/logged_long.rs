@@ -164,6 +164,13 @@ impl Store {
         }
     }
 
+    /// Removes the pieces of all values that nothing names yet: the log that had them is not what counts.
+    pub(crate) fn forget_all_pieces(&mut self) {
+        for (id, end) in core::mem::take(&mut self.long.logged.unnamed) {
+            self.remove_chunks(id, 0..end);
+        }
+    }
+
     /// Lets a name be that of a value whose pieces were put back; says whether all of them were, and no other
     /// name has them.
     pub(crate) fn restore_long(&mut self, name: Name<'_>, header: LongHeader) -> Result<bool, WriteError> {

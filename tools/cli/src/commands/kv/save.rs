@@ -40,8 +40,8 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
         let found = saved.recovered.objects;
         if saved.others > 0 {
             return Err(Failure::Run(format!(
-                "{}: {} objects are collections of Redis clients, or expire, which a file of objects does not \
-                 hold; copy the directory instead, while no process uses it",
+                "{}: {} objects are collections or long strings of Redis clients, or expire, which a file of \
+                 objects does not hold; copy the directory instead, while no process uses it",
                 path.display(),
                 saved.others
             )));
