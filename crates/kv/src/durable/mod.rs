@@ -5,6 +5,7 @@
 //! flushed. What was read and is not flushed yet would be lost with the process, so such a read is answered
 //! with the flush as well: nobody ever saw what is not there after a crash.
 
+mod admission;
 mod answers;
 mod certificate;
 mod cleaner;
@@ -21,10 +22,10 @@ mod scrubbing;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::time::Instant;
 
-use farcall_base::canary::{Rule, leaves_out};
 use farcall_disk::{Disk, DiskError};
 use farcall_replica::{Mirror, ScrubOutcome};
 use std::time::SystemTime;
@@ -44,12 +45,12 @@ use self::answers::Answers;
 use self::cleaner::LogCleaner;
 use self::format::Record;
 use self::frames::SURVIVORS_RESERVE;
-use self::journal::{Journal, NotAdmitted, Progress, TableEntry};
+use self::journal::{Journal, Progress, TableEntry};
 use self::rebuilding::Rebuilding;
 use self::scrubbing::LogScrub;
 use crate::shard::{Recorded, Results};
-use crate::store::{Condition, Expiry, IncrementError, Store, WriteError};
-use crate::wire::{Code, WriteResponse};
+use crate::store::{Expiry, Store, WriteError};
+use crate::wire::Code;
 use crate::{Name, TableId, Value};
 
 /// The least that a log may take on its disk, in bytes.
@@ -259,160 +260,12 @@ impl Durable {
         Ok(When::Flushed(self.deleted_in))
     }
 
-    /// Writes an object of a durable table, and records it.
-    pub fn put(
-        &mut self,
-        store: &mut Store,
-        name: Name<'_>,
-        value: Value<'_>,
-        condition: Condition,
-    ) -> Result<(WriteResponse, When), Code> {
-        let record_bytes = Record::put_bytes(name.key().len(), value.as_bytes().len());
-        self.follow_ended(store);
-        self.admit(record_bytes, record_bytes)?;
-        match store.put(name, value, condition) {
-            Ok(version) => Ok((self.written(name.table(), version), self.recorded(store))),
-            Err(error) => self.not_written(error),
-        }
-    }
-
-    /// Deletes an object of a durable table, and records it.
-    pub fn delete(
-        &mut self,
-        store: &mut Store,
-        name: Name<'_>,
-        condition: Condition,
-    ) -> Result<(WriteResponse, When), Code> {
-        self.admit(Record::put_bytes(name.key().len(), 0), 0)?;
-        match store.delete(name, condition) {
-            Ok(Some(version)) => Ok((self.written(name.table(), version), self.recorded(store))),
-            Ok(None) => Ok((self.written(name.table(), 0), self.when(0))),
-            Err(error) => self.not_written(error),
-        }
-    }
-
-    /// Adds to a number of a durable table, and records the sum.
-    pub fn increment(
-        &mut self,
-        store: &mut Store,
-        name: Name<'_>,
-        amount: i64,
-    ) -> Result<((u64, i64), When), Code> {
-        /// The longest number has a sign and 19 digits.
-        const DIGITS_MAX: usize = 20;
-        let record_bytes = Record::put_bytes(name.key().len(), DIGITS_MAX);
-        self.follow_ended(store);
-        self.admit(record_bytes, record_bytes)?;
-        let (version, sum) =
-            store.increment(name, amount).map_err(|error: IncrementError| Code::from(error))?;
-        Ok(((version, sum), self.recorded(store)))
-    }
-
-    /// Records what was just done; when it may be answered.
-    fn recorded(&mut self, store: &mut Store) -> When {
-        self.record_changes(store).map_or(When::Now, When::Flushed)
-    }
-
-    /// A client has an identity now; when it may be told.
-    pub fn client_added(&mut self, client: u64) -> When {
-        self.journal.append(&Record::Client { client });
-        When::Flushed(self.journal.gathering())
-    }
-
-    /// A client was forgotten.
-    pub fn client_gone(&mut self, client: u64) {
-        self.journal.append(&Record::Gone { client });
-    }
-
-    /// Records the answer to the write that was recorded last, in the same group: either both survive or
-    /// none.
-    pub fn record_result(&mut self, client: u64, (sequence, first): (u64, u64), answer: &[u8]) {
-        if !leaves_out(Rule::Results) {
-            self.journal.append(&Record::Result { client, sequence, first, answer });
-        }
-    }
-
     /// When an answer may be given that was to be given then.
     pub fn still(&self, when: When) -> When {
         match when {
             When::Flushed(group) if group > self.flushed => when,
             _ => When::Now,
         }
-    }
-
-    fn written(&self, table: TableId, version: u64) -> WriteResponse {
-        WriteResponse { code: Code::Done, version, level: self.level_of(table) }
-    }
-
-    /// The answer to a write that the store refused.
-    fn not_written(&self, error: WriteError) -> Result<(WriteResponse, When), Code> {
-        match error {
-            WriteError::WrongVersion { version } => {
-                let response = WriteResponse { code: Code::WrongVersion, version, level: Level::Memory };
-                Ok((response, self.when(version)))
-            }
-            error => Err(error.into()),
-        }
-    }
-
-    /// Whether a write may be recorded, which adds this many bytes to what lives.
-    pub fn admit(&mut self, record_bytes: usize, new_bytes: usize) -> Result<(), Code> {
-        if let Some(mirror) = &self.mirror {
-            self.may_answer()?;
-            if !mirror.may_write() {
-                return Err(Code::TooFewReplicas);
-            }
-        }
-        self.journal.admits(record_bytes).map_err(|not_admitted| match not_admitted {
-            NotAdmitted::Busy => Code::Busy,
-            NotAdmitted::Full => self.full(),
-            NotAdmitted::Failed => Code::DiskFailed,
-        })?;
-        // Half of the log may live: the cleaner then frees more than it appends.
-        // More than that may live when the disk turns out to be smaller than it was to be: what adds nothing
-        // makes it less.
-        let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
-        let is_full = new_bytes > 0 && self.live_bytes + new_bytes as u64 > most;
-        if is_full { Err(self.full()) } else { Ok(()) }
-    }
-
-    /// There is no room for a write. The device may have some for the next one.
-    fn full(&mut self) -> Code {
-        self.journal.look_for_room(Instant::now());
-        Code::LogFull
-    }
-
-    /// Whether this process may say what durable tables have: always, unless the log is mirrored and another
-    /// process may be the primary by now.
-    #[inline]
-    pub fn may_answer(&self) -> Result<(), Code> {
-        match &self.mirror {
-            Some(mirror) if self.is_leaving || !mirror.may_read() => Err(Code::NotPrimary),
-            _ => Ok(()),
-        }
-    }
-
-    /// Says nothing new from now on.
-    pub fn leave(&mut self) {
-        self.is_leaving = true;
-    }
-
-    /// Whether it says nothing new, and everything that waited was answered: refused, where the disk has failed.
-    pub fn has_left(&self) -> bool {
-        self.is_leaving && !self.is_busy()
-    }
-
-    /// What an answer is refused with that would wait for a group which will not be flushed, or not in time;
-    /// `None` while it may be.
-    pub fn gone_wrong(&self) -> Option<Code> {
-        let failed = self.failure().map(|_| self.refusal_of_unflushed());
-        failed.or_else(|| self.is_overdue.then_some(Code::LevelNotReached))
-    }
-
-    /// Its write may have happened all the same: a new primary may have taken the group over.
-    fn refusal_of_unflushed(&self) -> Code {
-        let is_deposed = self.mirror.as_ref().is_some_and(|mirror| mirror.deposed().is_some());
-        if is_deposed { Code::LevelNotReached } else { Code::DiskFailed }
     }
 
     /// What a look at the whole log, which has no replicas, has found; before that, begins it once no other is
@@ -452,24 +305,6 @@ impl Durable {
     /// Holds an answer until a group is flushed.
     pub fn hold(&mut self, group: u64, to: Parked, answer: Held) {
         self.answers.hold(group, to, answer);
-    }
-
-    /// Refuses what waits once replicas have not confirmed in time. What comes while that lasts is refused at
-    /// once ([`Durable::gone_wrong`]), so this is news once.
-    fn refuse_overdue(&mut self) {
-        let is_overdue = self.mirror.as_ref().is_some_and(Mirror::is_overdue);
-        if is_overdue && !self.is_overdue {
-            self.refuse_all(Code::LevelNotReached);
-            // What is not confirmed cannot be handed over: this process goes on, and is read.
-            self.is_leaving = false;
-        }
-        self.is_overdue = is_overdue;
-    }
-
-    /// What waits is refused, though some of it may have happened, or happen yet.
-    fn refuse_all(&mut self, code: Code) {
-        self.answers.refuse_all(code);
-        self.refusals = Refusals { count: self.refusals.count + 1, code: Some(code) };
     }
 
     /// What became of groups, for those that hold answers themselves.

@@ -14,7 +14,7 @@ use super::format::{
 use super::journal::LOOK_FOR_ROOM_EVERY;
 use super::*;
 use crate::shard::{Known, Results};
-use crate::store::{CollectionKind, MEMORY_BYTES_MIN, PIECE_BYTES};
+use crate::store::{CollectionKind, Condition, MEMORY_BYTES_MIN, PIECE_BYTES};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/log.md");
 

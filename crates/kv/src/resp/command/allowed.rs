@@ -5,7 +5,7 @@
 //! the first.
 
 use super::call::{Done, Refusal};
-use super::table::{Command, Effect};
+use super::entry::{Command, Effect};
 use super::{Engine, table_name};
 use crate::decimal;
 use crate::guard::Need;

@@ -3,8 +3,8 @@
 use core::fmt::Write;
 
 use super::call::{Call, Done, Refusal, subcommand};
+use super::entry::Command;
 use super::long::{Long, SlotKeys};
-use super::table::Command;
 use crate::resp::Cluster;
 use crate::resp::parse::Args;
 use crate::wire::{HASH_SLOTS, hash_slot};

@@ -5,7 +5,7 @@
 //! for is in several, which count together.
 
 use super::call::Refusal;
-use super::table::{Command, Effect};
+use super::entry::{Command, Effect};
 use super::{Engine, Transaction};
 use crate::decimal;
 use crate::durable::Level;

@@ -6,7 +6,7 @@
 use super::Engine;
 use super::call::Refusal;
 use super::durable::refusal;
-use super::table::Command;
+use super::entry::Command;
 use crate::resp::parse::{Args, KEPT_BYTES_MAX, LongArgument, Parser, ProtocolError};
 use crate::resp::session::Session;
 use crate::shard::NotExtended;

@@ -4,7 +4,8 @@ use core::fmt::Write;
 
 use super::call::{Call, Done, Refusal, subcommand};
 use super::connection::REDIS_VERSION;
-use super::table::{COMMANDS, Command};
+use super::entry::Command;
+use super::table::COMMANDS;
 use crate::decimal;
 use crate::resp::reply::Reply;
 use crate::resp::{DATABASES, glob};

@@ -1,131 +1,10 @@
 //! The table of commands.
 
-use hashbrown::HashTable;
-
-use super::call::{Call, Done};
+use super::entry::{Command, Effect};
 use super::{
     blocking, client, cluster, combining, connection, expiry, hashes, keys, lists, numbers, persistence,
     pubsub, scripts, server, sets, sorted, strings, transaction,
 };
-use crate::decimal;
-use crate::resp::parse::Args;
-
-/// A command.
-#[derive(Debug)]
-pub struct Command {
-    /// Its name, in small letters.
-    pub name: &'static str,
-    /// How many arguments it takes, its name included; at least that many when negative.
-    pub arity: i32,
-    /// What it is about.
-    pub group: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// What it may do.
-    pub effect: Effect,
-    /// Which arguments are keys: the first, the last, counted from the end when negative, and every how many.
-    pub keys: (i32, i32, i32),
-    /// The argument that says how many keys follow it, beside those, if one does.
-    pub counted: Option<usize>,
-    /// Whether clients may use it that have not said the password.
-    pub is_for_strangers: bool,
-    /// Whether it runs at once, also within a transaction.
-    pub is_at_once: bool,
-    /// The commands that it consists of.
-    pub subcommands: &'static [&'static str],
-    pub run: fn(&mut Call<'_>) -> Done,
-}
-
-/// What a command may do to objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It has nothing to do with them.
-    None,
-    /// It reads some.
-    Reads,
-    /// It changes some, and takes no more memory.
-    Writes,
-    /// It may take more memory.
-    Grows,
-}
-
-impl Command {
-    /// Whether it takes this many arguments.
-    #[inline]
-    pub fn takes(&self, arguments: usize) -> bool {
-        let arguments = arguments as i64;
-        let arity = i64::from(self.arity);
-        arguments == arity || arity < 0 && arguments >= -arity
-    }
-
-    /// The arguments that are keys.
-    pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
-        let counted = self.counted.and_then(|at| Some((at + 1, decimal::parse(args.get(at)?)?)));
-        let counted = counted.map_or(0..0, |(first, count)| {
-            let left = args.len().saturating_sub(first);
-            first..first + usize::try_from(count).unwrap_or(0).min(left)
-        });
-        let (first, last, step) = self.keys;
-        let last = if last < 0 { args.len() as i64 + i64::from(last) } else { i64::from(last) };
-        let keys = if first > 0 { first as usize..(last + 1) as usize } else { 0..0 };
-        let keys = keys.step_by(step.max(1) as usize).chain(counted);
-        keys.filter_map(move |number| args.get(number))
-    }
-
-    /// Its flags, in Redis's words.
-    pub fn flags(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
-        let effect: &[_] = match self.effect {
-            Effect::None => &[],
-            Effect::Reads => &["readonly"],
-            Effect::Writes => &["write"],
-            Effect::Grows => &["write", "denyoom"],
-        };
-        let counted = self.counted.map(|_| "movablekeys");
-        effect.iter().copied().chain(self.is_for_strangers.then_some("no_auth")).chain(counted)
-    }
-
-    const fn new(
-        name: &'static str,
-        arity: i32,
-        (group, effect): (&'static str, Effect),
-        keys: (i32, i32, i32),
-        run: fn(&mut Call<'_>) -> Done,
-        summary: &'static str,
-    ) -> Self {
-        let subcommands = &[] as &[_];
-        let (is_for_strangers, is_at_once) = (false, false);
-        let counted = None;
-        Self {
-            name,
-            arity,
-            group,
-            summary,
-            effect,
-            keys,
-            counted,
-            is_for_strangers,
-            is_at_once,
-            subcommands,
-            run,
-        }
-    }
-
-    const fn counts_keys_at(self, argument: usize) -> Self {
-        Self { counted: Some(argument), ..self }
-    }
-
-    const fn open(self) -> Self {
-        Self { is_for_strangers: true, ..self }
-    }
-
-    const fn at_once(self) -> Self {
-        Self { is_at_once: true, ..self }
-    }
-
-    const fn of(self, subcommands: &'static [&'static str]) -> Self {
-        Self { subcommands, ..self }
-    }
-}
 
 const NO_KEYS: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
@@ -765,41 +644,6 @@ pub static COMMANDS: &[Command] = &[
     Command::new("info", -1, SERVER, NO_KEYS, server::info, "Tells what the server has and did"),
     Command::new("time", 1, SERVER, NO_KEYS, server::time, "Gives the time"),
 ];
-
-/// Finds commands by name.
-#[derive(Debug)]
-pub struct Lookup(HashTable<&'static Command>);
-
-impl Lookup {
-    /// All commands.
-    pub fn new() -> Self {
-        let mut table = HashTable::with_capacity(2 * COMMANDS.len());
-        for command in COMMANDS {
-            let hash = hash(command.name.as_bytes());
-            table.insert_unique(hash, command, |command| self::hash(command.name.as_bytes()));
-        }
-        Self(table)
-    }
-
-    /// The command of that name, in whatever case.
-    #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<&'static Command> {
-        let same = |command: &&Command| name.eq_ignore_ascii_case(command.name.as_bytes());
-        self.0.find(hash(name), same).copied()
-    }
-}
-
-/// The first eight letters and the length, in whatever case.
-#[inline]
-fn hash(name: &[u8]) -> u64 {
-    /// An odd number that spreads letters over all bits.
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut word = [0; 8];
-    let length = name.len().min(8);
-    word[..length].copy_from_slice(&name[..length]);
-    let letters = u64::from_le_bytes(word) | 0x2020_2020_2020_2020;
-    (letters ^ name.len() as u64).wrapping_mul(SPREAD)
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::call::{Call, Done, REPLY_BYTES_MAX, Refusal};
 use super::connection::database_numbered;
+use super::entry::Command;
 use super::incoming::LongValue;
-use super::table::Command;
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
 use crate::store::Held;

@@ -8,7 +8,7 @@ use core::ops::Range;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::call::{Call, Done, Refusal, joined};
-use super::table::{Command, Effect};
+use super::entry::{Command, Effect};
 use super::{Engine, numbers};
 use crate::resp::clients::Handle;
 use crate::resp::parse::Args;
