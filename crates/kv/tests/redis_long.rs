@@ -4,9 +4,14 @@ mod redis;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use farcall_base::Random;
+use farcall_disk::testing::{Faults, SimulatedDisk};
+use farcall_kv::Shard;
+use farcall_kv::durable::{LOG_BYTES_MIN, Level};
 use farcall_kv::resp::Options;
+use farcall_kv::store::Store;
 use redis::reference::{Reference, one_of};
 use redis::{Client, Served, request};
 
@@ -167,6 +172,53 @@ fn copies_of_long_values_are_values_of_their_own() {
     wait_until_taken(&served, 2 * value.len() + MIB);
     assert_eq!(client.ask("DEL from to")[..1], *":");
     wait_until_taken(&served, 0);
+}
+
+/// While the log takes nothing, what a client sends stays in its socket, and others are served.
+#[test]
+fn a_long_value_waits_for_a_busy_log_where_it_comes_from() {
+    let mut shard = Shard::new(Store::new(64 * MIB).expect("enough"), 0, 1);
+    let disk = SimulatedDisk::new(1, Faults::default());
+    shard.open_log(Box::new(disk), LOG_BYTES_MIN).expect("an empty disk");
+    shard.create_table_at("default", Level::Flushed).expect("the first table");
+    let served = Served::of(shard, Options::default());
+    let value = pattern_of(1, 16 * MIB);
+    let (mut client, mut other) = (served.client(), served.client());
+    assert_eq!(other.ask("SELECT 1"), "+OK");
+    let mut stream = client.stream.try_clone().expect("a socket");
+    let upload = request(&[b"SET", b"a", &value]);
+    let sending = std::thread::spawn(move || stream.write_all(&upload).expect("it reads at last"));
+    let until = std::time::Instant::now() + redis::LONG;
+    while taken(&served) < MIB {
+        assert!(std::time::Instant::now() < until, "a group has room for that");
+        std::thread::yield_now();
+    }
+    for number in 1..=200 {
+        assert_eq!(other.ask("INCR n"), format!(":{number}"), "a table in memory needs no log");
+    }
+    assert!(taken(&served) < 4 * MIB, "{} bytes are taken", taken(&served));
+    let info = other.ask("INFO memory");
+    let clients = info.split('|').find_map(|line| line.strip_prefix("mem_clients_normal:"));
+    let clients: usize = clients.and_then(|bytes| bytes.parse().ok()).expect("it is told");
+    assert!(clients < 4 * MIB, "{clients} bytes of two clients");
+    // The disk works again.
+    let is_over = AtomicBool::new(false);
+    let (reply, found) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                served.shared.lock().turn_log();
+                std::thread::yield_now();
+            }
+        });
+        let reply = client.reply_bytes();
+        client.send(&[b"GET", b"a"]);
+        let found = client.reply_bytes();
+        is_over.store(true, Ordering::Relaxed);
+        (reply, found)
+    });
+    assert_eq!(reply.as_deref(), Some(&b"+OK\r\n"[..]));
+    assert!(found.is_some_and(|found| found.ends_with(&[&value[..], b"\r\n"].concat())));
+    sending.join().expect("all was taken");
 }
 
 #[test]

@@ -40,10 +40,14 @@ impl Served {
 
     /// With this much memory and these options.
     pub fn with(memory_bytes: usize, options: Options) -> Self {
+        Self::of(Shard::new(Store::new(memory_bytes).expect("enough"), 0, 1), options)
+    }
+
+    /// With this shard, whose log nobody turns.
+    pub fn of(shard: Shard, options: Options) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let socket = std::env::temp_dir().join(format!("fc-redis-{}-{number}", std::process::id()));
-        let shard = Shard::new(Store::new(memory_bytes).expect("enough"), 0, 1);
         let shared = Arc::new(SharedShard::new(shard).expect("descriptors"));
         let places = [Place::Tcp("127.0.0.1:0".to_owned()), Place::Unix(socket.clone())];
         let options = Options { memcached: vec![places[0].clone()], ..options };
