@@ -26,8 +26,10 @@ pub fn session(bytes: &[u8]) {
     farcall_protocol::basic::fuzz_session(bytes);
 }
 
-/// What an attacker without the cluster key does to sessions with keys.
+/// What an attacker without the cluster key does to sessions with keys, and one that has it to sessions of
+/// peers that prove who they are; and files of peers.
 pub fn keyed(bytes: &[u8]) {
+    farcall_driver::fuzz_peers(bytes);
     farcall_protocol::keys::fuzz_keyed(bytes);
 }
 

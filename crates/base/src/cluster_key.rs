@@ -23,32 +23,42 @@ impl ClusterKey {
 
     /// The key that 64 hexadecimal digits stand for.
     pub fn from_digits(digits: &[u8]) -> Option<Self> {
-        let mut key = Zeroizing::new([0; Self::BYTES]);
-        if digits.len() != 2 * key.len() {
-            return None;
-        }
-        for (byte, digits) in key.iter_mut().zip(digits.chunks(2)) {
-            let digit = |digit: u8| char::from(digit).to_digit(16);
-            *byte = (digit(digits[0])? << 4 | digit(digits[1])?) as u8;
-        }
-        Some(Self(key))
+        from_digits(digits).map(Self)
     }
 
     /// The 64 hexadecimal digits that stand for the key.
     pub fn to_digits(&self) -> Zeroizing<String> {
-        let mut digits = Zeroizing::new(String::with_capacity(2 * Self::BYTES));
-        for byte in self.0.iter() {
-            for nibble in [byte >> 4, byte & 15] {
-                digits.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
-            }
-        }
-        digits
+        to_digits(&self.0)
     }
 
     /// The secret itself, for the function that derives something from it.
     pub fn expose(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
+}
+
+/// The 32 bytes that 64 hexadecimal digits stand for.
+pub(crate) fn from_digits(digits: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    if digits.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = (digit(digits[0])? << 4 | digit(digits[1])?) as u8;
+    }
+    Some(bytes)
+}
+
+/// The 64 hexadecimal digits that stand for 32 bytes.
+pub(crate) fn to_digits(bytes: &[u8; 32]) -> Zeroizing<String> {
+    let mut digits = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            digits.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
+        }
+    }
+    digits
 }
 
 /// Shows nothing of the secret.

@@ -18,6 +18,7 @@ mod principal;
 mod random;
 mod sip;
 mod socket_format;
+mod static_key;
 mod text;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
@@ -31,4 +32,5 @@ pub use principal::{KeyName, NoKeyName, Principal};
 pub use random::{Random, seed_of_stream};
 pub use sip::{SipKey, SipPrefix};
 pub use socket_format::{SocketFormat, host_number};
+pub use static_key::{PrivateKey, PublicKey};
 pub use text::{is_printable, printable, printable_lines};

@@ -49,6 +49,8 @@ pub enum Principal {
     User(u32),
     /// One of those that have this cluster key.
     Key(KeyName),
+    /// The holder of a private key whose public half this side lists under this name.
+    Identity(Arc<str>),
     /// The holder of a certificate of an authority that is believed, by the names that the certificate gives:
     /// of DNS in small letters, and URIs.
     Certificate(Arc<[String]>),
@@ -75,6 +77,7 @@ impl fmt::Display for Principal {
             Self::Unproven => f.write_str("a peer without an identity"),
             Self::User(user) => write!(f, "uid {user}"),
             Self::Key(name) => write!(f, "key {name}"),
+            Self::Identity(name) => write!(f, "identity {}", printable(name)),
             Self::Certificate(names) => match names.split_first() {
                 Some((first, others)) => {
                     write!(f, "certificate {}", printable(first))?;

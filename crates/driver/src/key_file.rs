@@ -19,7 +19,7 @@ use crate::watched_file::{FileRefused, FileRules, WatchedFile};
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Nobody but the owner reads or writes it.
-const RULES: FileRules = FileRules { forbidden: 0o077, bytes_max: FILE_BYTES_MAX };
+pub(crate) const RULES: FileRules = FileRules { forbidden: 0o077, bytes_max: FILE_BYTES_MAX };
 
 /// Why there are no keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,14 +109,24 @@ impl KeyFile {
 
     /// Makes a file with one key, which nobody but this user can read. Fails where there is one already.
     pub fn create(path: &Path, key: &ClusterKey) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let text = Zeroizing::new(format!("{}\n", *key.to_digits()));
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
+        create_secret(path, &Zeroizing::new(format!("{}\n", *key.to_digits())))
     }
 }
 
-fn refused(path: &Path, why: FileRefused) -> KeyFileError {
+/// Makes a file with a secret, which nobody but this user can read. Fails where there is one already.
+pub(crate) fn create_secret(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The lines of a file that say something, and their numbers from 1.
+pub(crate) fn said_lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
+    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
+    lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"))
+}
+
+pub(crate) fn refused(path: &Path, why: FileRefused) -> KeyFileError {
     let path = path.display().to_string();
     match why {
         FileRefused::Unreadable(reason) => KeyFileError::Unreadable { path, reason },
@@ -130,9 +140,7 @@ fn refused(path: &Path, why: FileRefused) -> KeyFileError {
 /// The keys of a file.
 fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<ClusterKey>, KeyFileError> {
     let name = || path.display().to_string();
-    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
-    let said = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"));
-    let keys = said.map(|(line, number)| {
+    let keys = said_lines(bytes).map(|(line, number)| {
         ClusterKey::from_digits(line).ok_or_else(|| KeyFileError::Malformed { path: name(), line: number })
     });
     let keys = keys.collect::<Result<Vec<_>, _>>()?;

@@ -9,8 +9,10 @@
 //! and the clock, `testing` the conformance suites and decorators.
 
 mod descriptors;
+mod identity_file;
 mod key_file;
 mod memory;
+mod peers_file;
 mod process;
 mod seam;
 mod telemetry;
@@ -18,11 +20,13 @@ mod testing;
 mod watched_file;
 
 pub use descriptors::{ReadableSet, kept_from_children, memory_file, wait_readable};
+pub use identity_file::{IdentityFile, IdentityFileError};
 pub use key_file::{KeyFile, KeyFileError};
 pub use memory::{
     BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockHome, BlockMemory, FETCH_BYTES_MAX, HeapLoans, Loan,
     LoanError, LoanHome, LoanMemory, Returns, copy_to_hot, prefetch_lines,
 };
+pub use peers_file::{PEER_NAME_BYTES_MAX, PEERS_MAX, PeersFile, PeersFileError, fuzz_peers};
 pub use process::ProcessMark;
 pub use seam::{
     Datagram, DatagramLimits, Destination, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,

@@ -148,8 +148,8 @@ pub use names::{
 pub use node::{EndpointError, Node, NodeError};
 pub use serving_threads::{SERVER_THREADS_MAX, ServeError, ServerThreads};
 pub use transports::{
-    Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, create_key_file,
-    host_access, names_of_keys,
+    Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, Ways, create_identity_file,
+    create_key_file, host_access, names_of_keys, public_key_of,
 };
 
 /// Compiles, and where it can runs, what the README and the tutorial show.

@@ -62,6 +62,9 @@
 // One that knows a password.
 #define FARCALL_CALLER_PASSWORD 4
 
+// The holder of a private key whose public half is listed in `security.peers_file`.
+#define FARCALL_CALLER_IDENTITY 5
+
 // Asks for messages with any tag.
 #define FARCALL_ANY_TAG UINT64_MAX
 

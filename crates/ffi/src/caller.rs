@@ -18,6 +18,8 @@ pub const FARCALL_CALLER_KEY: u32 = 2;
 pub const FARCALL_CALLER_CERTIFICATE: u32 = 3;
 /// One that knows a password.
 pub const FARCALL_CALLER_PASSWORD: u32 = 4;
+/// The holder of a private key whose public half is listed in `security.peers_file`.
+pub const FARCALL_CALLER_IDENTITY: u32 = 5;
 
 /// Who calls, by what the transport of its session proves and nothing that it says of itself: `kind` is
 /// FARCALL_CALLER_USER or another of those, and `user` the number of the user, UINT32_MAX of another kind.
@@ -42,6 +44,7 @@ pub unsafe extern "C" fn farcall_request_caller(
             Principal::Key(_) => (FARCALL_CALLER_KEY, u32::MAX),
             Principal::Certificate(_) => (FARCALL_CALLER_CERTIFICATE, u32::MAX),
             Principal::Password => (FARCALL_CALLER_PASSWORD, u32::MAX),
+            Principal::Identity(_) => (FARCALL_CALLER_IDENTITY, u32::MAX),
         };
         give(kind, number);
         give(user, id);
@@ -58,8 +61,8 @@ pub unsafe extern "C" fn farcall_request_caller(
 }
 
 /// Whether the caller has an identity, written as in a policy: `uid 1000`, `key 5f1a0c7d2e9b8364`,
-/// `certificate worker.example`, which is one of the names of its certificate. `yes` is 1 or 0.
-/// FARCALL_INVALID_ARGUMENT if `identity` is none.
+/// `identity worker-3`, `certificate worker.example`, which is one of the names of its certificate. `yes` is
+/// 1 or 0. FARCALL_INVALID_ARGUMENT if `identity` is none.
 ///
 /// In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
 #[unsafe(no_mangle)]

@@ -11,13 +11,14 @@ pub struct Principal(pub policy::Principal);
 
 #[pymethods]
 impl Principal {
-    /// `uid`, `key`, `certificate`, `password`, or `none` when nothing is proven.
+    /// `uid`, `key`, `identity`, `certificate`, `password`, or `none` when nothing is proven.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.0 {
             policy::Principal::Unproven => "none",
             policy::Principal::User(_) => "uid",
             policy::Principal::Key(_) => "key",
+            policy::Principal::Identity(_) => "identity",
             policy::Principal::Certificate(_) => "certificate",
             policy::Principal::Password => "password",
         }
@@ -29,11 +30,12 @@ impl Principal {
         if let policy::Principal::User(uid) = self.0 { Some(uid) } else { None }
     }
 
-    /// The names of the key or of the certificate.
+    /// The name of the key or the identity, or the names of the certificate.
     #[getter]
     fn names(&self) -> Vec<String> {
         match &self.0 {
             policy::Principal::Key(name) => vec![name.to_string()],
+            policy::Principal::Identity(name) => vec![name.to_string()],
             policy::Principal::Certificate(names) => names.to_vec(),
             _ => Vec::new(),
         }

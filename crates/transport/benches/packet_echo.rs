@@ -157,7 +157,7 @@ fn main() {
     });
     let mut clients = [transport(0, true), transport(0, false)];
     let sessions = [0, 1].map(|which| {
-        clients[which].connect(&addresses[which], clock.now()).expect("the address is one of UDP")
+        clients[which].connect(&addresses[which], None, clock.now()).expect("the address is one of UDP")
     });
     let mut bare = Bare::new();
     let mut medians = [Vec::new(), Vec::new(), Vec::new()];

@@ -96,7 +96,7 @@ impl Pair {
         let clock = Clock::new();
         let mut ends = [transport(0, sealed), transport(1, sealed)];
         let address = ends[1].address();
-        let session = ends[0].connect(&address, clock.now()).expect("the address is one of UDP");
+        let session = ends[0].connect(&address, None, clock.now()).expect("the address is one of UDP");
         let mut pair = Self { ends, echoes: Default::default(), session, clock };
         while pair.echoes.iter().any(|echo| echo.sessions == 0) {
             pair.turn();

@@ -199,8 +199,9 @@ pub(crate) fn down_reason(reason: EndReason) -> DownReason {
         EndReason::Closed => DownReason::Closed,
         EndReason::Violation { what } => DownReason::Violation { what },
         EndReason::NotAllowed => DownReason::NotAllowed,
-        EndReason::Refused(_) | EndReason::WaitingCallTooLong { .. } => {
-            DownReason::Refused { why: reason.to_string() }
-        }
+        EndReason::Refused(_)
+        | EndReason::PeerUnknown
+        | EndReason::OtherPeer
+        | EndReason::WaitingCallTooLong { .. } => DownReason::Refused { why: reason.to_string() },
     }
 }

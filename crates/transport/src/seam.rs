@@ -254,7 +254,10 @@ pub trait Transport: Outbox + Wait + Send {
     fn address(&self) -> Address;
 
     /// Starts a session with the transport at `to`. Calls can be made at once; they wait until it is up.
-    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError>;
+    ///
+    /// `name` is what the peer was looked for under, if under one: where peers prove who they are and one is
+    /// known by that name, no other one is taken for it.
+    fn connect(&mut self, to: &Address, name: Option<&str>, now: Instant) -> Result<SessionId, AddressError>;
 
     /// Whether what a session that is up carries comes from `to`, as far as the fabric can tell: where it
     /// cannot, it is true. Not for the path of messages.

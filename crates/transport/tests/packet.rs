@@ -156,7 +156,7 @@ impl<D: Datagram> Pair<D> {
     fn connect(&mut self) -> SessionId {
         let to = self.ends[1].transport.address();
         let now = self.clock.now();
-        self.ends[0].transport.connect(&to, now).expect("the address is one of UDP")
+        self.ends[0].transport.connect(&to, None, now).expect("the address is one of UDP")
     }
 
     #[track_caller]

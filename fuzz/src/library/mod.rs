@@ -74,7 +74,7 @@ impl World {
     fn new() -> Self {
         let post = Post::default();
         let [target, mut honest, mut lured] = [0, 1, 2].map(|rank| transport(&post, rank));
-        let session = honest.connect(&target.address(), NOW).expect("there is room for a session");
+        let session = honest.connect(&target.address(), None, NOW).expect("there is room for a session");
         let mut honest = Honest { transport: honest, sink: HonestSink::new(session) };
         let mut target = Target::new(target, TargetSink::default());
         target.sink.message_bytes_max = CONFIG.message_bytes_max as usize;
@@ -86,7 +86,8 @@ impl World {
         target.sink.honest = target.sink.ups.pop();
         assert!(target.sink.honest.is_some(), "the honest peer is connected");
         // The session of an honest transport, which the hostile peer takes over.
-        let session = lured.connect(&target.transport.address(), NOW).expect("there is room for a session");
+        let session =
+            lured.connect(&target.transport.address(), None, NOW).expect("there is room for a session");
         let mut lured = Honest { transport: lured, sink: HonestSink::new(session) };
         for _ in 0..ROUNDS_MAX {
             lured.poll();

@@ -69,7 +69,7 @@ impl World {
             Ring::new(hub.node(), identity(rank), entropy, CONFIG, CounterFile::process(), label)
         };
         let (target, mut honest) = (ring(0, "target"), ring(1, "honest"));
-        let session = honest.connect(&target.address(), NOW).expect("there is room for a session");
+        let session = honest.connect(&target.address(), None, NOW).expect("there is room for a session");
         let mut honest = Honest { transport: honest, sink: HonestSink::new(session) };
         let mut target = Target::new(target, TargetSink::default());
         target.poll();

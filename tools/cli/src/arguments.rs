@@ -178,11 +178,14 @@ pub enum Key {
     Generate {
         /// The file; there must be none yet
         file: PathBuf,
+        /// Makes the private key of one process instead of a cluster's, and says its public half
+        #[arg(long)]
+        identity: bool,
         /// Writes one JSON object to a file, or to standard output with `-`
         #[arg(long, value_name = "FILE")]
         json: Option<Destination>,
     },
-    /// Says what the keys of a file are called; the keys themselves are not shown
+    /// Says what the cluster keys of a file are called, or the public half of a private key; nothing secret
     Show {
         /// The file
         file: PathBuf,
@@ -200,7 +203,8 @@ pub enum Policy {
     Check {
         /// The file
         file: PathBuf,
-        /// Who wants to do it: `uid N`, `key NAME`, `certificate NAME`, `password`, or `none`
+        /// Who wants to do it: `uid N`, `key NAME`, `identity NAME`, `certificate NAME`, `password`, or
+        /// `none`
         #[arg(long, requires = "act", value_name = "WHO")]
         identity: Option<String>,
         /// What is to be done, such as `service 10: call` or `table users: write`

@@ -63,7 +63,7 @@ impl Endpoint {
         }
         match chosen {
             Some(peer) => Ok(peer),
-            None => Ok(core.open_session(&address, (rank, endpoint), incarnation)?),
+            None => Ok(core.open_session(&address, None, (rank, endpoint), incarnation)?),
         }
     }
 
@@ -94,18 +94,20 @@ impl Endpoint {
         self.core().state.sessions.never_came_up(peer.session)
     }
 
-    /// The session with an endpoint that listens under a name; starts one unless there is one already.
-    pub(crate) fn open_session(&self, server: &Server) -> Result<Peer, AddressError> {
+    /// The session with an endpoint that listens under that name, if it was looked for under one; starts one
+    /// unless there is one already. One under another name is another one: there the name may have to be
+    /// proved.
+    pub(crate) fn open_session(&self, server: &Server, name: Option<&str>) -> Result<Peer, AddressError> {
         let core = &mut *self.core();
         let place = (core.directions.rank_of(server), server.endpoint);
         let address = address_at(server, core.directions.kind).ok_or(AddressError::OutOfReach {
             why: "the server and this endpoint have no transport in common",
         })?;
-        let server_place = (address, server.incarnation);
+        let server_place = (address, server.incarnation, name.map(str::to_owned));
         if let Some(peer) = core.state.sessions.to_server(&server_place) {
             return Ok(peer);
         }
-        let peer = core.open_session(&server_place.0, place, server.incarnation)?;
+        let peer = core.open_session(&server_place.0, name, place, server.incarnation)?;
         core.state.sessions.leads_to(peer, server_place);
         Ok(peer)
     }
@@ -145,10 +147,11 @@ impl Core {
     fn open_session(
         &mut self,
         address: &Address,
+        name: Option<&str>,
         (rank, endpoint): (u32, u32),
         incarnation: u64,
     ) -> Result<Peer, AddressError> {
-        let session = self.transport.connect(address, self.clock.now())?;
+        let session = self.transport.connect(address, name, self.clock.now())?;
         let peer = Peer { session, rank, endpoint };
         self.state.sessions.opening(peer, incarnation);
         self.state.counters.sessions.set(self.state.sessions.count());

@@ -76,8 +76,8 @@ struct Live {
     server: Option<ServerPlace>,
 }
 
-/// Where a server of a name is: its address, and its incarnation as its source of names has it.
-pub type ServerPlace = (Address, u64);
+/// Where a server of a name is: its address, its incarnation as its source of names has it, and the name.
+pub type ServerPlace = (Address, u64, Option<String>);
 
 /// A session that has ended.
 struct Ended {

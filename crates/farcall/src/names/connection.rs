@@ -10,6 +10,7 @@ use farcall_base::{Address, AddressError, Instant, NO_RANK};
 
 use super::balance::Chooser;
 use super::book::WatchError;
+use super::target::Target;
 use super::{Balance, NamedCall};
 use crate::bootstrap::{NameWatch, Server, URL_SCHEME, machine_number};
 use crate::endpoint::{CallError, Endpoint, Peer};
@@ -33,6 +34,8 @@ const NEWS_WITHIN: Duration = Duration::from_millis(1);
 pub struct Connection<'e> {
     endpoint: &'e Endpoint,
     name: String,
+    /// The name under which its servers listen; `None` of an address.
+    listed: Option<String>,
     watch: NameWatch,
     /// Its servers are of another registry: a rank that one has there is nobody's here.
     is_elsewhere: bool,
@@ -118,7 +121,11 @@ impl Endpoint {
             chooser: Chooser::new(Balance::default(), directions.draw()),
         });
         let is_elsewhere = target.starts_with(URL_SCHEME);
-        Ok(Connection { endpoint: self, name: target.to_owned(), watch, is_elsewhere, state })
+        let listed = match Target::parse(target, directions.kind) {
+            Ok(Target::Name(name) | Target::At { name, .. }) => Some(name),
+            Ok(Target::Address { .. }) | Err(_) => None,
+        };
+        Ok(Connection { endpoint: self, name: target.to_owned(), listed, watch, is_elsewhere, state })
     }
 }
 
@@ -189,7 +196,7 @@ impl<'e> Connection<'e> {
             }
             let candidates = &state.candidates;
             let place = state.chooser.choose(&ready, |place| candidates[place].calls.0.get());
-            match state.candidates[place].session(self.endpoint) {
+            match state.candidates[place].session(self.endpoint, self.listed.as_deref()) {
                 Ok(peer) => return Ok((peer, state.candidates[place].calls.clone())),
                 Err(error) => state.candidates[place].avoid(now, error.to_string()),
             }
@@ -284,13 +291,13 @@ impl Candidate {
     }
 
     /// The session to the server, opened if there is none.
-    fn session(&mut self, endpoint: &Endpoint) -> Result<Peer, AddressError> {
+    fn session(&mut self, endpoint: &Endpoint, name: Option<&str>) -> Result<Peer, AddressError> {
         if let Some(peer) = self.peer
             && endpoint.has_session(peer)
         {
             return Ok(peer);
         }
-        let peer = endpoint.open_session(&self.server)?;
+        let peer = endpoint.open_session(&self.server, name)?;
         self.peer = Some(peer);
         Ok(peer)
     }

@@ -152,6 +152,8 @@ parameters! {
     "Keys for packets of `basic` and `homa`, and for `tcp+tls`; and who may do what."
     security: SecuritySettings {
         key_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the keys that all processes of the cluster share, one a line, which its owner alone may read; farcall key generate makes one. With it nothing is sent or taken that is not sealed, and transports that cannot seal are refused; auto takes none.";
+        identity_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the private key of this process, which its owner alone may read; farcall key generate --identity makes one. With it peers over packets are let in only if they prove to have a key that security.peers_file lists, all other transports are refused, and security.key_file is needed, too; auto takes none.";
+        peers_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the public keys of the peers, a name and a key a line, which nobody but its owner can write; farcall key show says what to write there. A changed file holds for new sessions. Needed with security.identity_file.";
         policy_file: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "File with the rules that say who may call, send, read, write and administer what, which nobody but its owner can write; what they do not allow is refused. A changed file holds within a second or two. auto takes none: everything is allowed.";
     }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."

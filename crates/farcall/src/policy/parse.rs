@@ -92,8 +92,8 @@ pub fn read_principal(text: &str) -> Result<Principal, Misread> {
 }
 
 const OBJECT: &str = "`service`, `messages`, `table` or `store`";
-const WHO: &str = "`uid`, `key`, `certificate`, `password` or `any`";
-const IDENTITY: &str = "`uid`, `key`, `certificate`, `password` or `none`";
+const WHO: &str = "`uid`, `key`, `identity`, `certificate`, `password` or `any`";
+const IDENTITY: &str = "`uid`, `key`, `identity`, `certificate`, `password` or `none`";
 const SERVICE: &str = "the number of a service (0 to 65533), a range such as `10-19`, or `*`";
 
 /// A part of a line.
@@ -244,7 +244,7 @@ impl<'t> Line<'t> {
         right.ok_or_else(|| misread(wanted, Some(&Token::Word(word))))
     }
 
-    /// `who = "uid" number | "key" digits | "certificate" name | "password" | "any"`
+    /// `who = "uid" number | "key" digits | "identity" name | "certificate" name | "password" | "any"`
     fn who(&mut self) -> Result<Who, Misread> {
         match self.word(WHO)?.as_str() {
             "uid" => {
@@ -258,6 +258,10 @@ impl<'t> Line<'t> {
                 let word = self.word(wanted)?;
                 let name = word.parse().map_err(|_| misread(wanted, Some(&Token::Word(word.clone()))))?;
                 Ok(Who::Is(Principal::Key(name)))
+            }
+            "identity" => {
+                let name = self.name("the name of a peer of security.peers_file")?;
+                Ok(Who::Is(Principal::Identity(name.into())))
             }
             "certificate" => Ok(Who::Named(self.name("the name of a certificate")?)),
             "password" => Ok(Who::Is(Principal::Password)),
@@ -377,6 +381,19 @@ mod tests {
             let who = read_principal(text).expect("a principal");
             assert_eq!(policy.allows(&who, &Object::Services(1, 1), Right::Call), Some(1));
             assert_eq!(policy.services_of(&who), [(1, 1)]);
+        }
+    }
+
+    #[test]
+    fn an_identity_is_what_this_side_calls_it() {
+        let policy: Policy =
+            "service 1: call by identity worker-3, identity \"a b\"".parse().expect("a policy");
+        let allows = |who: &str| {
+            policy.allows(&read_principal(who).expect("a principal"), &Object::Services(1, 1), Right::Call)
+        };
+        assert_eq!((allows("identity worker-3"), allows("identity \"a b\"")), (Some(1), Some(1)));
+        for other in ["identity worker-4", "certificate worker-3", "key 0a000000000000ff", "none"] {
+            assert_eq!(allows(other), None, "{other}");
         }
     }
 

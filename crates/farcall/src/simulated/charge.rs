@@ -103,8 +103,8 @@ impl Transport for ChargedTransport {
         self.inner.address()
     }
 
-    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
-        self.inner.connect(to, now)
+    fn connect(&mut self, to: &Address, name: Option<&str>, now: Instant) -> Result<SessionId, AddressError> {
+        self.inner.connect(to, name, now)
     }
 
     fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {

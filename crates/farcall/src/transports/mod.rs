@@ -2,6 +2,7 @@
 
 mod build;
 mod config;
+mod identity;
 mod security;
 mod table;
 mod ways;
@@ -15,6 +16,7 @@ use farcall_base::Address;
 pub(crate) use build::{Builder, Site};
 pub use config::host_access;
 pub use farcall_transport::Presence;
+pub use identity::{create_identity_file, public_key_of};
 pub use security::{create_key_file, names_of_keys};
 
 use crate::parameters::Settings;

@@ -130,7 +130,17 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     /// Starts to open a session. Calls can be made at once; they wait until it is up.
     pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
-        let id = self.sessions.connect(to, now)?;
+        self.connect_to(to, None, now)
+    }
+
+    /// The same with a peer that was looked for under a name; see [`Sessions::connect_to`].
+    pub fn connect_to(
+        &mut self,
+        to: PeerAddress,
+        expected: Option<&str>,
+        now: Instant,
+    ) -> Result<SessionId, SessionsFull> {
+        let id = self.sessions.connect_to(to, expected, now)?;
         let offer = self.sessions.config().offer;
         *self.channel_place(id) = Some(Box::new(Channel::opening(id, offer)));
         Ok(id)

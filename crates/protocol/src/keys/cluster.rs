@@ -2,12 +2,14 @@
 //! without a session.
 
 use core::fmt;
+use std::sync::Arc;
 
 use farcall_base::{ClusterKey, KeyName};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use ring::hmac;
 use zeroize::Zeroizing;
 
+use super::identities::Identities;
 use super::phases::PHASE_PACKETS;
 
 /// The length of the code of REFUSE and RETRY.
@@ -66,16 +68,24 @@ impl StatelessKey {
     }
 }
 
+/// Shows which key it is, and nothing of it.
+impl fmt::Debug for StatelessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StatelessKey({})", KeyName(self.id.0))
+    }
+}
+
 /// What a cluster key is called.
 pub fn name_of_key(key: &ClusterKey) -> KeyName {
     KeyName(*derive(key.expose(), b"farcall key id"))
 }
 
 /// The keys of a cluster that a process has: it begins sessions with the first one, and takes sessions by any
-/// of them, so that keys are exchanged without a stop.
+/// of them, so that keys are exchanged without a stop. Beside them its identity, if peers must prove theirs.
 #[derive(Clone)]
 pub struct Keyring {
     keys: Vec<StatelessKey>,
+    identities: Option<Arc<Identities>>,
     phase_packets: u64,
 }
 
@@ -86,7 +96,13 @@ impl Keyring {
             return None;
         }
         let keys = keys.into_iter().map(StatelessKey::new).collect();
-        Some(Self { keys, phase_packets: PHASE_PACKETS })
+        Some(Self { keys, identities: None, phase_packets: PHASE_PACKETS })
+    }
+
+    /// The same keys, by which peers are let in that prove who they are beside.
+    #[must_use]
+    pub fn identified_by(self, identities: Arc<Identities>) -> Self {
+        Self { identities: Some(identities), ..self }
     }
 
     /// The same keys, with so many packets for each key of a session. Both sides must have the same: this is
@@ -110,6 +126,11 @@ impl Keyring {
         &self.keys[0]
     }
 
+    /// Who this side is and whom it knows, if peers must prove who they are.
+    pub(crate) fn identities(&self) -> Option<&Arc<Identities>> {
+        self.identities.as_ref()
+    }
+
     /// The key with that name.
     pub(crate) fn by_id(&self, id: KeyId) -> Option<&StatelessKey> {
         self.keys.iter().find(|key| key.id == id)
@@ -117,7 +138,14 @@ impl Keyring {
 
     /// Whether one of the keys gave this code to a packet.
     pub(crate) fn vouches<const N: usize>(&self, packet: &[u8], code: &[u8; N]) -> bool {
-        self.keys.iter().any(|key| equal(&key.code::<N>(packet), code))
+        self.keys.iter().any(|key| key.vouches(packet, code))
+    }
+}
+
+impl StatelessKey {
+    /// Whether this key gave this code to a packet.
+    pub(crate) fn vouches<const N: usize>(&self, packet: &[u8], code: &[u8; N]) -> bool {
+        equal(&self.code::<N>(packet), code)
     }
 }
 

@@ -13,19 +13,26 @@
 //!   from the one before, which is forgotten. No bit says so, and so none can be flipped.
 //! - What belongs to no session yet or any more (REFUSE, RETRY, RESET) carries a code under the cluster key.
 //! - Connections are sealed by the same keys, frame by frame and in order ([`StreamOpener`]).
+//! - Where a process also has an identity ([`Identities`]), the handshake is `IKpsk1`: both sides prove by a
+//!   key pair of their own who they are, and a peer is let in only if its public key is known.
 //! - An endpoint with a key neither sends nor takes a session without: there is nothing to fall back to.
 //!
 //! Here is what is computed; [`crate::session`] decides when.
 
 mod cluster;
 mod handshake;
+mod identities;
 mod phases;
 mod stream;
 mod window;
 
 pub(crate) use cluster::{CODE_BYTES, KeyId, RESET_CODE_BYTES, StatelessKey};
 pub use cluster::{Keyring, name_of_key};
-pub(crate) use handshake::{Acceptor, CLEAR_BYTES, HELLO_BYTES, OFFER_BYTES, Opener, REPLY_BYTES};
+pub(crate) use handshake::{
+    Acceptor, CLEAR_BYTES, HELLO_BYTES, IDENTIFIED_HELLO_BYTES, OFFER_BYTES, Opener, REPLY_BYTES, Unread,
+};
+pub(crate) use identities::IdentityId;
+pub use identities::{BadPeers, Identities, KnownPeer, public_half};
 pub(crate) use phases::{SessionKeys, Unsealed};
 pub use stream::{SEALED_BYTES, StreamOpener, StreamOpening, StreamSealing, accept_stream};
 pub use window::WINDOW_PACKETS;

@@ -6,6 +6,9 @@
 //! key before, the present and the next one: packets are reordered, and none that is forged makes it derive
 //! another.
 
+use std::sync::Arc;
+
+use farcall_base::{KeyName, Principal};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
@@ -175,6 +178,8 @@ fn full_number(low: u32, expected: u64) -> u64 {
 /// What both sides of a session agreed on.
 pub(crate) struct SessionKeys {
     cluster: KeyId,
+    /// What the peer is called, where it has proved who it is.
+    peer: Option<Arc<str>>,
     sealing: Sealing,
     opening: Opening,
 }
@@ -184,14 +189,23 @@ impl SessionKeys {
     pub(super) fn new(cluster: KeyId, sealing: &Secret, opening: &Secret, phase_packets: u64) -> Self {
         Self {
             cluster,
+            peer: None,
             sealing: Sealing::new(sealing, phase_packets),
             opening: Opening::new(opening, phase_packets),
         }
     }
 
-    /// Which cluster key both sides have shown to have.
-    pub(crate) fn cluster(&self) -> KeyId {
-        self.cluster
+    /// The same, with a peer that has proved to be the one that is called so.
+    pub(super) fn of_peer(self, peer: Option<Arc<str>>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// Who the peer has proved to be: one that is known by name, or one of those that have the cluster key.
+    pub(crate) fn principal(&self) -> Principal {
+        match &self.peer {
+            Some(name) => Principal::Identity(Arc::clone(name)),
+            None => Principal::Key(KeyName(self.cluster.0)),
+        }
     }
 
     /// Each direction by itself, for a connection.

@@ -33,7 +33,7 @@ impl StreamOpener {
         let mut clear = [0; CLEAR_BYTES];
         clear[..PURPOSE.len()].copy_from_slice(PURPOSE);
         clear[PURPOSE.len()..].copy_from_slice(&ring.own().id.0);
-        Self(Opener::new(ring, clear, &[0; OFFER_BYTES], entropy))
+        Self(Opener::of_cluster(ring, clear, &[0; OFFER_BYTES], entropy))
     }
 
     /// What to send first.
@@ -59,7 +59,7 @@ pub fn accept_stream(
     }
     let (clear, hello) = hello.split_first_chunk::<CLEAR_BYTES>()?;
     let key = ring.by_id(KeyId(*clear.last_chunk()?))?;
-    let (acceptor, _) = Acceptor::read(ring, key, clear, hello.try_into().ok()?, entropy)?;
+    let (acceptor, _) = Acceptor::of_cluster(ring, key, clear, hello.try_into().ok()?, entropy)?;
     let (reply, keys) = acceptor.answer(&[0; OFFER_BYTES])?;
     let (sealing, opening) = keys.split();
     Some((reply.to_vec(), sealing, opening))

@@ -81,11 +81,7 @@ impl Sessions {
         }
         match self.judge_open(from, host, open, cookie, now) {
             Answer::Accept(link) => self.accept(link, Life::of(open.life), host, acceptor, now),
-            Answer::Retry => {
-                self.counters.retries_sent += 1;
-                let cookie = self.cookies.issue(from, open.reply_session, now);
-                self.queue(from, open.reply_session, SessionPacket::Retry(cookie));
-            }
+            Answer::Retry => self.ask_again(from, open.reply_session, now),
             Answer::Refuse(reason) => {
                 self.counters.refused_host += u64::from(reason == RefuseReason::Full && !self.is_full());
                 self.refuse(from, open.reply_session, reason);
@@ -187,7 +183,7 @@ impl Sessions {
         let claimed = self.slots[usize::from(index)].link.peer;
         let peer = claimed.in_world_of(self.config.ranks).unwrap_or(Identity { rank: NO_RANK, ..claimed });
         if peer.rank != NO_RANK {
-            self.end_former_lives(peer);
+            self.end_former_lives(index, peer);
             self.by_peer.insert((peer.rank, peer.endpoint, index));
         }
         let id = self.slots[usize::from(index)].id(index);
@@ -195,11 +191,15 @@ impl Sessions {
         self.wake_by(index, now + self.ping_after());
     }
 
-    fn end_former_lives(&mut self, peer: Identity) {
+    /// Where peers prove who they are, those of another one are no former lives.
+    fn end_former_lives(&mut self, index: u16, peer: Identity) {
+        let principal = self.slots[usize::from(index)].agreement.principal();
         let places = (peer.rank, peer.endpoint, 0)..=(peer.rank, peer.endpoint, u16::MAX);
         let others: Vec<u16> = self.by_peer.range(places).map(|(_, _, other)| *other).collect();
         for other in others {
-            if self.slots[usize::from(other)].link.peer.incarnation != peer.incarnation {
+            let slot = &self.slots[usize::from(other)];
+            let is_same = self.identities().is_none() || slot.agreement.principal() == principal;
+            if is_same && slot.link.peer.incarnation != peer.incarnation {
                 self.end(other, EndReason::Restarted);
             }
         }

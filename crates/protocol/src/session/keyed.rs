@@ -9,15 +9,17 @@
 //! A refusal without a code may be forged by whoever sees the OPEN. It therefore ends nothing: the opener
 //! remembers it as a likely reason, and goes on until its time is over.
 
-use farcall_base::{Entropy, Instant, KeyName, NO_RANK};
+use farcall_base::{Entropy, Instant, NO_RANK, Principal, PublicKey};
 
 use crate::keys::{
-    Acceptor, CODE_BYTES, Keyring, Opener, REPLY_BYTES, RESET_CODE_BYTES, SessionKeys, TAG_BYTES, Unsealed,
+    Acceptor, CODE_BYTES, Keyring, Opener, REPLY_BYTES, RESET_CODE_BYTES, SessionKeys, StatelessKey,
+    TAG_BYTES, Unsealed,
 };
 use crate::wire::{
-    Cookie, HEADER_BYTES, Head, Header, KEYED_VERSION, KeyedOpen, OfferPacket, Opcode, Protocol,
-    RefuseReason, SessionPacket, WireSession, checksum_matches, life_code, offer_bytes, parse_keyed_accept,
-    parse_opened, put_coded, put_keyed_accept, put_keyed_open, split_coded, with_identity,
+    Cookie, HEADER_BYTES, Head, Header, IDENTIFIED_VERSION, IdentifiedOpen, KEYED_VERSION, KeyedOpen,
+    OfferPacket, Opcode, Protocol, RefuseReason, SessionPacket, WireSession, announced_offer,
+    checksum_matches, life_code, offer_bytes, parse_keyed_accept, parse_opened, put_coded,
+    put_identified_open, put_keyed_accept, put_keyed_open, split_coded, with_identity,
 };
 
 use super::hosts::Host;
@@ -28,7 +30,7 @@ use super::{PeerAddress, SessionId, Sessions};
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) ring: Keyring,
-    entropy: Entropy,
+    pub(super) entropy: Entropy,
     /// Where short packets are sealed.
     room: Vec<u8>,
 }
@@ -41,6 +43,8 @@ pub(super) enum Agreement {
     None,
     /// OPEN was sent.
     Asked(Box<Opener>),
+    /// An OPEN was sent that asks who the acceptor is, by that cluster key.
+    Wondering(Box<StatelessKey>),
     /// ACCEPT was sent, which is kept until the opener has confirmed it.
     Answered(Box<SessionKeys>, Box<[u8; REPLY_BYTES]>),
     /// Both sides have the same keys.
@@ -51,16 +55,24 @@ impl Agreement {
     #[inline]
     fn keys(&mut self) -> Option<&mut SessionKeys> {
         match self {
-            Self::None | Self::Asked(_) => None,
+            Self::None | Self::Asked(_) | Self::Wondering(_) => None,
             Self::Answered(keys, _) | Self::Agreed(keys) => Some(keys),
         }
     }
 
-    /// Which cluster key both sides have shown to have.
-    fn cluster(&self) -> Option<KeyName> {
+    /// Who the peer has proved to be.
+    pub(super) fn principal(&self) -> Principal {
         match self {
-            Self::None | Self::Asked(_) => None,
-            Self::Answered(keys, _) | Self::Agreed(keys) => Some(KeyName(keys.cluster().0)),
+            Self::None | Self::Asked(_) | Self::Wondering(_) => Principal::Unproven,
+            Self::Answered(keys, _) | Self::Agreed(keys) => keys.principal(),
+        }
+    }
+
+    /// Whose answer is wanted, where the acceptor has to prove who it is and is known.
+    pub(super) fn acceptor(&self) -> Option<&PublicKey> {
+        match self {
+            Self::Asked(opener) => opener.acceptor(),
+            _ => None,
         }
     }
 
@@ -113,10 +125,10 @@ impl Sessions {
         }
     }
 
-    /// By which cluster key the peer of a session is known; `None` without keys, or such a session.
-    pub fn key_of(&self, id: SessionId) -> Option<KeyName> {
-        let slot = self.slots.get(id.index()).filter(|slot| slot.id(id.index() as u16) == id)?;
-        slot.agreement.cluster()
+    /// Who the peer of a session has proved to be; of a session that is over, nobody.
+    pub fn principal_of(&self, id: SessionId) -> Principal {
+        let slot = self.slots.get(id.index()).filter(|slot| slot.id(id.index() as u16) == id);
+        slot.map_or(Principal::Unproven, |slot| slot.agreement.principal())
     }
 
     /// Whether sessions have keys here.
@@ -200,24 +212,42 @@ impl Sessions {
         }
     }
 
+    /// The version of OPEN and ACCEPT with keys, as far as this side wants to know who its peers are.
+    fn version(&self) -> u8 {
+        if self.identities().is_some() { IDENTIFIED_VERSION } else { KEYED_VERSION }
+    }
+
     /// Begins to agree on keys with an acceptor, where there is a cluster key.
     pub(super) fn begin_agreement(&mut self, index: u16) {
         if !self.has_keys() {
             return;
+        }
+        if self.identities().is_some() {
+            return self.begin_identified(index);
         }
         let local = self.slots[usize::from(index)].local;
         let offer = SessionPacket::Open(self.offer_packet(local, self.config.offer), Cookie::NONE);
         let Some(keys) = &mut self.keys else { return };
         let Keys { ring, entropy, .. } = &mut **keys;
         let clear = KeyedOpen::clear(self.protocol as u8, local, ring.own().id);
-        let opener = Opener::new(ring, clear, &offer_bytes(&offer), entropy);
+        let opener = Opener::of_cluster(ring, clear, &offer_bytes(&offer), entropy);
         self.slots[usize::from(index)].agreement = Agreement::Asked(Box::new(opener));
     }
 
     /// Puts the OPEN of a session with keys into `head`. False when there is none to be sent.
     pub(super) fn put_open(&self, index: u16, cookie: Cookie, head: &mut Head) -> bool {
-        let Agreement::Asked(opener) = &self.slots[usize::from(index)].agreement else { return false };
-        put_keyed_open(opener.clear, opener.hello, cookie, head);
+        let slot = &self.slots[usize::from(index)];
+        match &slot.agreement {
+            Agreement::Asked(opener) => match Self::identity_asked(opener) {
+                None => put_keyed_open(opener.clear, &opener.hello, cookie, head),
+                made => put_identified_open(opener.clear, made, cookie, opener.key(), head),
+            },
+            Agreement::Wondering(key) => {
+                let clear = IdentifiedOpen::clear(self.protocol as u8, slot.local, key.id);
+                put_identified_open(clear, None, cookie, key, head);
+            }
+            _ => return false,
+        }
         true
     }
 
@@ -234,7 +264,7 @@ impl Sessions {
     pub(super) fn put_accept(&self, index: u16, head: &mut Head) -> bool {
         let slot = &self.slots[usize::from(index)];
         let Agreement::Answered(_, reply) = &slot.agreement else { return false };
-        put_keyed_accept(slot.link.remote, self.protocol as u8, reply, head);
+        put_keyed_accept(slot.link.remote, [self.version(), self.protocol as u8], reply, head);
         true
     }
 
@@ -257,6 +287,7 @@ impl Sessions {
             Opcode::Accept => self.on_keyed_accept(from, header, packet, now),
             Opcode::Refuse => self.on_keyed_refuse(from, header, packet),
             Opcode::Retry => match self.said_with_code(packet) {
+                Some(said) if self.identities().is_some() => self.on_identified_retry(from, header, said),
                 Some(said) => self.on_checked(from, host, header, said, now),
                 None => self.counters.forged += 1,
             },
@@ -281,7 +312,8 @@ impl Sessions {
     }
 
     /// A RESET counts when the session's very peer says it. Any other process of the cluster does not know
-    /// the session either, and says so to whoever asks.
+    /// the session either, and says so to whoever asks. With identities no packet of a member is believed for
+    /// being one, and nothing in a RESET proves more.
     fn on_keyed_reset(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
         let Some((said, covered, code)) = split_coded::<RESET_CODE_BYTES>(packet) else {
             self.counters.malformed += 1;
@@ -301,7 +333,8 @@ impl Sessions {
         let vouched = |keys: &Keys| keys.ring.vouches(&with_identity(covered, &peer), code);
         // Without a rank nothing tells a later life of the peer from other processes: silence does.
         let is_of_peer = peer.rank != NO_RANK || life_code(peer.incarnation, header.session) == told;
-        if is_of_peer && self.keys.as_deref().is_some_and(vouched) {
+        let may_count = is_of_peer && self.identities().is_none();
+        if may_count && self.keys.as_deref().is_some_and(vouched) {
             self.on_reset(from, header.session, told);
         } else {
             self.counters.forged += 1;
@@ -309,8 +342,9 @@ impl Sessions {
     }
 
     fn on_keyed_open(&mut self, from: PeerAddress, host: Host, header: &Header, packet: &[u8], now: Instant) {
-        match packet.get(HEADER_BYTES) {
-            Some(&KEYED_VERSION) => {}
+        match (packet.get(HEADER_BYTES), self.identities().is_some()) {
+            (Some(&KEYED_VERSION), false) => {}
+            (Some(&IDENTIFIED_VERSION), true) => return self.on_identified_open(from, host, packet, now),
             _ => return self.refuse_without_key(from, header, packet),
         }
         let Ok(open) = KeyedOpen::parse(packet) else {
@@ -320,24 +354,30 @@ impl Sessions {
         let Some(keys) = &mut self.keys else { return };
         let Keys { ring, entropy, .. } = &mut **keys;
         let key = ring.by_id(open.key);
-        let read = key.and_then(|key| Acceptor::read(ring, key, &open.clear, &open.hello, entropy));
+        let read = key.and_then(|key| Acceptor::of_cluster(ring, key, &open.clear, &open.hello, entropy));
         let Some((acceptor, opened)) = read else {
             return self.refuse_in_clear(from, open.reply_session, RefuseReason::OtherKey);
         };
-        match open.offer(&opened) {
+        match announced_offer(&open.clear, open.reply_session, &opened) {
             Ok(offer) => self.on_open(from, host, &offer, open.cookie, Some(acceptor), now),
             Err(_) => self.counters.malformed += 1,
         }
     }
 
-    /// An OPEN without keys, or of a version of farcall that is not known here.
+    /// An OPEN without keys, with less or more than is wanted here, or of a version of farcall that is not
+    /// known.
     fn refuse_without_key(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
         match SessionPacket::parse(header, packet) {
             Ok(SessionPacket::Open(OfferPacket { reply_session, .. }, _)) => {
                 self.refuse_in_clear(from, reply_session, RefuseReason::KeyWanted);
             }
+            Ok(SessionPacket::OpenOfVersion {
+                version: version @ (KEYED_VERSION | IDENTIFIED_VERSION),
+                reply_session,
+            }) => self.refuse_other_mode(from, reply_session, version),
             Ok(SessionPacket::OpenOfVersion { reply_session, .. }) => {
-                self.refuse_in_clear(from, reply_session, RefuseReason::Version { theirs: KEYED_VERSION });
+                let theirs = self.version();
+                self.refuse_in_clear(from, reply_session, RefuseReason::Version { theirs });
             }
             _ => self.counters.malformed += 1,
         }
@@ -346,6 +386,10 @@ impl Sessions {
     /// Refuses a stranger, in words that anybody could say.
     pub(super) fn refuse_in_clear(&mut self, to: PeerAddress, session: WireSession, reason: RefuseReason) {
         self.counters.refused_key += 1;
+        self.push_clear_refusal(to, session, reason);
+    }
+
+    pub(super) fn push_clear_refusal(&mut self, to: PeerAddress, session: WireSession, reason: RefuseReason) {
         let mut head = Head::new();
         SessionPacket::Refuse(reason).put(session, &mut head);
         self.push(to, head);
@@ -353,7 +397,8 @@ impl Sessions {
 
     fn on_keyed_accept(&mut self, from: PeerAddress, header: &Header, packet: &[u8], now: Instant) {
         let Some(index) = self.opening_at(from, header.session) else { return };
-        let Ok(reply) = parse_keyed_accept(packet) else {
+        let parsed = parse_keyed_accept(packet, [self.version(), self.protocol as u8]).ok();
+        let Some(reply) = parsed.filter(|_| self.knows_acceptor(index)) else {
             self.counters.forged += 1;
             return;
         };
@@ -382,10 +427,12 @@ impl Sessions {
             return self.on_refuse(from, header.session, reason);
         }
         let Some(index) = self.opening_at(from, header.session) else { return };
+        let has_identity = self.identities().is_some();
         if let State::Opening(opening) = &mut self.slots[usize::from(index)].state {
             opening.refused = Some(match reason {
                 // That is how a peer of a former version declines an OPEN with keys.
                 RefuseReason::Version { theirs } if theirs < KEYED_VERSION => RefuseReason::Keyless,
+                RefuseReason::Version { theirs: KEYED_VERSION } if has_identity => RefuseReason::Identityless,
                 reason => reason,
             });
         }

@@ -32,6 +32,7 @@ mod cookies;
 mod fuzz_keyed;
 mod handshake;
 mod hosts;
+mod identified;
 mod keyed;
 mod life;
 mod liveness;
@@ -45,6 +46,7 @@ mod tests;
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::wire::{
     Head, LifePort, Offer, Part, Protocol, RefuseReason, SessionPacket, WireSession, put_part,
@@ -55,6 +57,7 @@ pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, Sessio
 use cookies::Cookies;
 pub(crate) use fuzz_keyed::fuzz_keyed;
 use hosts::Hosts;
+use identified::Reads;
 use keyed::Keys;
 pub use keyed::Opened;
 pub use life::LifeQuestion;
@@ -147,6 +150,12 @@ pub enum EndReason {
     /// The peer declined.
     #[error("{0}")]
     Refused(#[from] RefuseReason),
+    /// The peer's public key is not one of those that this side knows: add it, or do not connect there.
+    #[error("security.peers_file does not have the peer's identity: add what farcall key show says there")]
+    PeerUnknown,
+    /// The peer that answers is known, and not by the name that it was looked for under.
+    #[error("another peer answers than the one that security.peers_file lists under the name")]
+    OtherPeer,
     /// The peer sent what no correct peer sends.
     #[error("the peer broke the protocol: {what}")]
     Violation {
@@ -207,6 +216,10 @@ pub struct SessionCounters {
     pub replayed: u64,
     /// Openers that have no key, or another one.
     pub refused_key: u64,
+    /// Peers that do not prove who they are, or are not known, or not as the ones that were looked for.
+    pub refused_identity: u64,
+    /// OPENs that were not read, because their host has had many read.
+    pub openings_dropped: u64,
     /// Packets of sessions from where those are not.
     pub from_elsewhere: u64,
     /// Sessions whose peers have moved.
@@ -227,6 +240,7 @@ pub struct SessionCounters {
 
 /// A packet that waits for transmission.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are heads, and a box would be an allocation for each")]
 enum Outgoing {
     /// One that is no more than a head.
     Short(Head),
@@ -252,6 +266,8 @@ pub struct Sessions {
     cookies: Cookies,
     /// What sessions are sealed with, if they are.
     keys: Option<Box<Keys>>,
+    /// How many OPENs with identities were read of late.
+    reads: Reads,
     slots: Vec<Slot>,
     /// Sessions that are opening or up; the half-open ones are counted by `hosts`.
     established: usize,
@@ -315,6 +331,7 @@ impl Sessions {
             pings: entropy.split(),
             cookies: Cookies::new(entropy),
             keys: None,
+            reads: Reads::default(),
             slots: Vec::new(),
             established: 0,
             hosts: Hosts::default(),
@@ -345,6 +362,17 @@ impl Sessions {
 
     /// Starts to open a session; the outcome comes as an event.
     pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
+        self.connect_to(to, None, now)
+    }
+
+    /// The same, with a peer that was looked for under a name: where peers prove who they are and one is
+    /// known by that name, no other one is taken for it.
+    pub fn connect_to(
+        &mut self,
+        to: PeerAddress,
+        expected: Option<&str>,
+        now: Instant,
+    ) -> Result<SessionId, SessionsFull> {
         if self.is_full() {
             return Err(SessionsFull { sessions_max: self.config.sessions_max });
         }
@@ -353,6 +381,7 @@ impl Sessions {
         let handshake = self.new_handshake(now);
         let slot = &mut self.slots[usize::from(index)];
         slot.open(local, to, self.config.offer, handshake);
+        slot.expected = expected.map(Arc::from);
         let id = slot.id(index);
         self.established += 1;
         self.by_address.insert((to, index));

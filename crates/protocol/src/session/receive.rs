@@ -2,8 +2,8 @@
 
 use crate::keys::TAG_BYTES;
 use crate::wire::{
-    Flags, Header, KEYED_VERSION, Opcode, RefuseReason, SessionPacket, WireSession, checksum_matches,
-    life_code,
+    Flags, Header, IDENTIFIED_VERSION, KEYED_VERSION, Opcode, RefuseReason, SessionPacket, WireSession,
+    checksum_matches, life_code,
 };
 use farcall_base::Instant;
 use farcall_base::canary::{self, Rule};
@@ -93,7 +93,7 @@ impl Sessions {
     ) {
         match parsed {
             SessionPacket::Open(open, cookie) => self.on_open(from, host, &open, cookie, None, now),
-            SessionPacket::OpenOfVersion { version: KEYED_VERSION, reply_session } => {
+            SessionPacket::OpenOfVersion { version: KEYED_VERSION | IDENTIFIED_VERSION, reply_session } => {
                 self.refuse_in_clear(from, reply_session, RefuseReason::Keyless);
             }
             SessionPacket::OpenOfVersion { reply_session, .. } => self.refuse_version(from, reply_session),
@@ -149,7 +149,9 @@ impl Sessions {
 
     pub(super) fn answer_unknown(&mut self, from: PeerAddress, session: WireSession, now: Instant) {
         self.counters.unknown_sessions += 1;
-        if session != WireSession::NONE && self.resets.take(from, session, now) {
+        // With identities no RESET is believed.
+        let may_answer = session != WireSession::NONE && self.identities().is_none();
+        if may_answer && self.resets.take(from, session, now) {
             self.counters.resets_sent += 1;
             let life_code = life_code(self.identity.incarnation, session);
             self.queue(from, session, SessionPacket::Reset { life_code });

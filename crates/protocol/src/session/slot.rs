@@ -6,6 +6,7 @@
 //! ```
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
 use farcall_base::{Identity, Instant, SessionNumbers};
@@ -102,6 +103,8 @@ pub(super) struct Slot {
     pub(super) wake_at: Instant,
     /// Which host opened it; `None` when this side did.
     pub(super) offered_by: Option<Host>,
+    /// Under which name the peer was looked for, if under one.
+    pub(super) expected: Option<Arc<str>>,
     /// With which keys its packets are sealed.
     pub(super) agreement: Agreement,
     /// In the high half of its number.
@@ -137,6 +140,7 @@ impl Slot {
             path_mtu: PathMtu::UNKNOWN,
             wake_at: Instant::NEVER,
             offered_by: None,
+            expected: None,
             agreement: Agreement::None,
             generation: 0,
         }

@@ -5,8 +5,8 @@
 
 use super::header::{CHECKSUM_BYTES, Header};
 
-/// The longest head: an OPEN with keys and a cookie.
-pub const HEAD_BYTES_MAX: usize = 192;
+/// The longest head: an OPEN with identities.
+pub const HEAD_BYTES_MAX: usize = 264;
 
 /// A packet's head under construction. Kept by the caller and used again for every packet.
 #[derive(Clone, Debug)]
@@ -48,6 +48,15 @@ impl Head {
     pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.length..self.length + N].copy_from_slice(&bytes);
         self.length += N;
+    }
+
+    /// Appends bytes of any number.
+    ///
+    /// # Panics
+    /// As for [`Head::put`].
+    pub(crate) fn put_slice(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
     }
 
     /// What was built is sealed now.

@@ -49,21 +49,30 @@ impl KeyedOpen {
 
     /// What an OPEN says in clear.
     pub(crate) fn clear(protocol: u8, number: WireSession, key: KeyId) -> [u8; CLEAR_BYTES] {
-        let mut clear = [0; CLEAR_BYTES];
-        clear[..2].copy_from_slice(&[KEYED_VERSION, protocol]);
-        clear[2..10].copy_from_slice(&number.0.to_le_bytes());
-        clear[10..].copy_from_slice(&key.0);
-        clear
+        clear_part(KEYED_VERSION, protocol, number, key)
     }
+}
 
-    /// The offer, when it is the one that the clear part announced.
-    pub(crate) fn offer(&self, opened: &[u8; OFFER_BYTES]) -> Result<OfferPacket, Malformed> {
-        let offer = parse_opened(opened)?;
-        if offer.reply_session != self.reply_session || offer.protocol != self.clear[1] {
-            return malformed("an OPEN that says one thing in clear and another one sealed");
-        }
-        Ok(offer)
+/// What an OPEN says in clear.
+pub(super) fn clear_part(version: u8, protocol: u8, number: WireSession, key: KeyId) -> [u8; CLEAR_BYTES] {
+    let mut clear = [0; CLEAR_BYTES];
+    clear[..2].copy_from_slice(&[version, protocol]);
+    clear[2..10].copy_from_slice(&number.0.to_le_bytes());
+    clear[10..].copy_from_slice(&key.0);
+    clear
+}
+
+/// The offer of an OPEN, when it is the one that the clear part announced.
+pub(crate) fn announced_offer(
+    clear: &[u8; CLEAR_BYTES],
+    reply_session: WireSession,
+    opened: &[u8; OFFER_BYTES],
+) -> Result<OfferPacket, Malformed> {
+    let offer = parse_opened(opened)?;
+    if offer.reply_session != reply_session || offer.protocol != clear[1] {
+        return malformed("an OPEN that says one thing in clear and another one sealed");
     }
+    Ok(offer)
 }
 
 /// The offer of an OPEN or ACCEPT, as it stands there without keys.
@@ -81,43 +90,38 @@ pub(crate) fn parse_opened(opened: &[u8; OFFER_BYTES]) -> Result<OfferPacket, Ma
 }
 
 /// Writes an OPEN.
-pub(crate) fn put_keyed_open(
-    clear: [u8; CLEAR_BYTES],
-    hello: [u8; HELLO_BYTES],
-    cookie: Cookie,
-    head: &mut Head,
-) {
+pub(crate) fn put_keyed_open(clear: [u8; CLEAR_BYTES], hello: &[u8], cookie: Cookie, head: &mut Head) {
     start(Opcode::Open, WireSession::NONE, head);
     head.put(clear);
-    head.put(hello);
+    head.put_slice(hello);
     if cookie != Cookie::NONE {
         put_cookie(cookie, head);
     }
     head.seal(&[]);
 }
 
-/// Writes an ACCEPT.
+/// Writes an ACCEPT of a version.
 pub(crate) fn put_keyed_accept(
     session: WireSession,
-    protocol: u8,
+    [version, protocol]: [u8; 2],
     reply: &[u8; REPLY_BYTES],
     head: &mut Head,
 ) {
     start(Opcode::Accept, session, head);
-    head.put([KEYED_VERSION, protocol]);
+    head.put([version, protocol]);
     head.put(*reply);
     head.seal(&[]);
 }
 
-/// The second message of an ACCEPT.
-pub(crate) fn parse_keyed_accept(packet: &[u8]) -> Result<[u8; REPLY_BYTES], Malformed> {
-    if packet.len() != ACCEPT_BYTES || packet[HEADER_BYTES] != KEYED_VERSION {
-        return malformed("an ACCEPT without keys, or of another version");
+/// The second message of an ACCEPT of that version and protocol.
+pub(crate) fn parse_keyed_accept(packet: &[u8], of: [u8; 2]) -> Result<[u8; REPLY_BYTES], Malformed> {
+    if packet.len() != ACCEPT_BYTES || packet[HEADER_BYTES..REPLY_AT] != of {
+        return malformed("an ACCEPT without keys, or of another version or protocol");
     }
     bytes_at(packet, REPLY_AT)
 }
 
-fn start(opcode: Opcode, session: WireSession, head: &mut Head) {
+pub(super) fn start(opcode: Opcode, session: WireSession, head: &mut Head) {
     head.start(&Header { opcode, flags: Flags::CHECKSUM, session, call: CallKey::NONE });
 }
 

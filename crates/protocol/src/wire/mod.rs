@@ -6,6 +6,7 @@
 mod buffer;
 mod cutoffs;
 mod header;
+mod identified;
 mod keyed;
 mod message;
 mod part;
@@ -18,10 +19,14 @@ pub use buffer::{HEAD_BYTES_MAX, Head};
 pub use cutoffs::{CUTOFFS_VERSION_MAX, Cutoffs, PRIORITIES_MAX};
 pub(crate) use header::checksum_of;
 pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, WireSession, checksum_matches};
+pub use identified::IDENTIFIED_VERSION;
+pub(crate) use identified::{
+    IdentifiedOpen, parse_identified_retry, put_identified_open, put_identified_retry,
+};
 pub use keyed::KEYED_VERSION;
 pub(crate) use keyed::{
-    KeyedOpen, offer_bytes, parse_keyed_accept, parse_opened, put_coded, put_keyed_accept, put_keyed_open,
-    split_coded, with_identity,
+    KeyedOpen, announced_offer, offer_bytes, parse_keyed_accept, parse_opened, put_coded, put_keyed_accept,
+    put_keyed_open, split_coded, with_identity,
 };
 pub use message::{
     CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,

@@ -6,8 +6,8 @@
 use farcall_base::{Identity, SipKey};
 
 use super::{
-    CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, bytes_at, malformed, u16_at,
-    u32_at, u64_at,
+    CallKey, Flags, HEADER_BYTES, Head, Header, IDENTIFIED_VERSION, Malformed, Opcode, WireSession, bytes_at,
+    malformed, u16_at, u32_at, u64_at,
 };
 
 /// The version of the packets described here.
@@ -104,6 +104,18 @@ pub enum RefuseReason {
     /// Both sides have a cluster key, but not the same one.
     #[error("the peer has another cluster key: give both sides the same security.key_file")]
     OtherKey,
+    /// The peer wants to know who this side is, and this side has no identity.
+    #[error("the peer wants an identity: set security.identity_file and security.peers_file")]
+    IdentityWanted,
+    /// This side wants to know who the peer is, and the peer has no identity.
+    #[error("the peer has no identity and this side has one: set security.identity_file on both sides")]
+    Identityless,
+    /// The peer does not know this side's public key.
+    #[error(
+        "the peer does not know this side's identity: add what farcall key show says of \
+         security.identity_file to the peer's security.peers_file"
+    )]
+    IdentityUnknown,
 }
 
 /// A packet about a session, ready for use.
@@ -314,6 +326,10 @@ pub(super) fn parse_cookie(packet: &[u8], at: usize, bytes: usize) -> Result<Coo
     if packet.len() != bytes {
         return malformed("a packet with a cookie of another length");
     }
+    cookie_at(packet, at)
+}
+
+pub(super) fn cookie_at(packet: &[u8], at: usize) -> Result<Cookie, Malformed> {
     Ok(Cookie { issued_at_nanos: u64_at(packet, at)?, code: u64_at(packet, at + 8)? })
 }
 
@@ -363,6 +379,7 @@ fn put_offer(packet: &OfferPacket, head: &mut Head) {
 fn parse_refusal(packet: &[u8]) -> Result<RefuseReason, Malformed> {
     let theirs = u16_at(packet, 22)?.to_le_bytes();
     match u16_at(packet, 24)? {
+        1 if theirs[0] == IDENTIFIED_VERSION => Ok(RefuseReason::IdentityWanted),
         1 => Ok(RefuseReason::Version { theirs: theirs[0] }),
         2 => Ok(RefuseReason::Protocol { theirs: theirs[1] }),
         3 => Ok(RefuseReason::Full),
@@ -371,6 +388,8 @@ fn parse_refusal(packet: &[u8]) -> Result<RefuseReason, Malformed> {
         6 => Ok(RefuseReason::Keyless),
         7 => Ok(RefuseReason::KeyWanted),
         8 => Ok(RefuseReason::OtherKey),
+        9 => Ok(RefuseReason::Identityless),
+        10 => Ok(RefuseReason::IdentityUnknown),
         _ => malformed("unknown reason of refusal"),
     }
 }
@@ -385,6 +404,10 @@ fn put_refusal(reason: RefuseReason, head: &mut Head) {
         RefuseReason::Keyless => (VERSION, 0, 6),
         RefuseReason::KeyWanted => (VERSION, 0, 7),
         RefuseReason::OtherKey => (VERSION, 0, 8),
+        // Openers that are older than identities understand that, too.
+        RefuseReason::IdentityWanted => (IDENTIFIED_VERSION, 0, 1),
+        RefuseReason::Identityless => (VERSION, 0, 9),
+        RefuseReason::IdentityUnknown => (VERSION, 0, 10),
     };
     head.put([version, protocol]);
     head.put(code.to_le_bytes());

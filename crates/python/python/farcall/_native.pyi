@@ -77,13 +77,13 @@ class Principal:
 
     @property
     def kind(self) -> str:
-        """``uid``, ``key``, ``certificate``, ``password``, or ``none`` when nothing is proven."""
+        """``uid``, ``key``, ``identity``, ``certificate``, ``password``, or ``none`` when nothing is proven."""
     @property
     def uid(self) -> int | None:
         """The number of the user of this machine; None of another kind."""
     @property
     def names(self) -> list[str]:
-        """The names of the key or of the certificate."""
+        """The name of the key or the identity, or the names of the certificate."""
     def has(self, identity: str) -> bool:
         """Whether this is an identity that is written as in a policy, such as ``uid 1000`` or
         ``certificate worker.example``, which is one of the names of a certificate."""

@@ -269,7 +269,12 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.library.address()
     }
 
-    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+    fn connect(
+        &mut self,
+        to: &Address,
+        _name: Option<&str>,
+        now: Instant,
+    ) -> Result<SessionId, AddressError> {
         let to = self.library.resolve(to)?;
         let peers_max = usize::from(self.sessions.config().sessions_max);
         let id = self.open(to, now).ok_or(AddressError::TooManyPeers { peers_max })?;

@@ -125,7 +125,7 @@ impl World {
         let post = Post::default();
         let (mut caller, server) = (side(&post, 0, caller), side(&post, 1, server));
         let (to, now) = (server.transport.address(), Instant::from_nanos(1));
-        let session = caller.transport.connect(&to, now).expect("there is room");
+        let session = caller.transport.connect(&to, None, now).expect("there is room");
         Self { post, caller, server, session, now }
     }
 
@@ -293,7 +293,7 @@ fn a_lost_destination_ends_its_session_at_once_and_is_forgotten() {
 #[test]
 fn the_loss_of_what_led_to_a_peer_spares_the_session_that_it_opened_since() {
     let mut world = World::connected();
-    let again = world.caller.transport.connect(&world.server.transport.address(), world.now);
+    let again = world.caller.transport.connect(&world.server.transport.address(), None, world.now);
     world.session = again.expect("there is room");
     world.turn();
     world.post.boxes()[1].lost.push_back(Destination(0));

@@ -41,6 +41,8 @@ farcall_driver::declare_counters! {
         refused_full: "sessions" => "Refused for want of room",
         refused_host: "sessions" => "Refused because their host has as many as one may have",
         refused_key: "sessions" => "Refused because their opener has no cluster key, or another one",
+        refused_identity: "sessions" => "Refused or given up because the peer does not prove who it is, is not known, or is not the one looked for",
+        openings_dropped: "packets" => "OPENs of members of the cluster that were not read, because their host has had many read in this second",
         forged: "packets" => "Dropped: not sealed with the keys of their session, or without a code of the cluster",
         replayed: "packets" => "Dropped: came before, or too late to tell",
         handshakes_resent: "packets" => "OPENs and confirmations sent again",
@@ -97,6 +99,8 @@ impl PacketCounters {
         self.refused_full.set(sessions.refused_full);
         self.refused_host.set(sessions.refused_host);
         self.refused_key.set(sessions.refused_key);
+        self.refused_identity.set(sessions.refused_identity);
+        self.openings_dropped.set(sessions.openings_dropped);
         self.forged.set(sessions.forged);
         self.replayed.set(sessions.replayed);
         self.handshakes_resent.set(sessions.handshakes_resent);

@@ -257,10 +257,10 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         self.driver.address()
     }
 
-    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+    fn connect(&mut self, to: &Address, name: Option<&str>, now: Instant) -> Result<SessionId, AddressError> {
         let to = self.driver.resolve(to)?;
         self.renew_keys();
-        let connected = self.calls.connect(PeerAddress(to.0), now);
+        let connected = self.calls.connect_to(PeerAddress(to.0), name, now);
         if connected.is_err() {
             self.forget_unless_used(to);
         }

@@ -1,6 +1,6 @@
 //! What the seam promises of packets: the verbs, and packets to the sink.
 
-use farcall_base::{Instant, Principal};
+use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, EndReason, Opened, PeerAddress, SessionEvent};
@@ -156,8 +156,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 SessionEvent::Up { id, peer } => {
                     self.mail.session_up(from_protocol(id), peer);
                     self.send_waiting(from_protocol(id));
-                    let key = self.calls.sessions().key_of(id);
-                    let principal = key.map_or(Principal::Unproven, Principal::Key);
+                    let principal = self.calls.sessions().principal_of(id);
                     sink.session_up(self, from_protocol(id), peer, &principal);
                 }
                 SessionEvent::Moved { .. } => {}

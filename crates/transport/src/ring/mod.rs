@@ -165,7 +165,12 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.shared.driver.address()
     }
 
-    fn connect(&mut self, to: &Address, _now: Instant) -> Result<SessionId, AddressError> {
+    fn connect(
+        &mut self,
+        to: &Address,
+        _name: Option<&str>,
+        _now: Instant,
+    ) -> Result<SessionId, AddressError> {
         let hello = self.hello.encode();
         let lane = self.shared.driver.connect(to, &hello, self.shared.config.connect_timeout)?;
         let slot = self.open_session(lane).ok_or(AddressError::TooManyPeers { peers_max: SESSIONS_MAX })?;

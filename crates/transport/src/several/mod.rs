@@ -143,7 +143,7 @@ impl Several {
         while let Some((place, address)) = asked.untried.pop_front() {
             let way = &mut self.ways[place];
             let Some(transport) = way.transport_mut() else { continue };
-            match transport.connect(&address, now) {
+            match transport.connect(&address, asked.name.as_deref(), now) {
                 Ok(inner) => {
                     // It says something at once.
                     way.outbox();
@@ -308,10 +308,11 @@ impl Transport for Several {
 
     /// Tries the ways that both ends have, best first. Those that cannot even be tried are passed over at
     /// once; others that come to nothing, later.
-    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+    fn connect(&mut self, to: &Address, name: Option<&str>, now: Instant) -> Result<SessionId, AddressError> {
         let peer = WayAddresses::decode(to).ok_or(AddressError::WrongKind { driver: "auto" })?;
         let (addresses, not_taken) = self.ways_to(&peer);
         let mut asked = Asked::new(addresses, not_taken);
+        asked.name = name.map(str::to_owned);
         asked.process = Some(peer.process()).filter(|process| process.is_in_sight_of(self.config.process));
         let Some((way, inner)) = self.try_next(&mut asked, now) else {
             let each = asked.not_taken.iter().map(|NotTaken { way, why }| format!("{way}: {why}"));

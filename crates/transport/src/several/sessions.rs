@@ -40,6 +40,8 @@ pub enum Route {
 
 /// A session that was asked for here.
 pub struct Asked {
+    /// What the peer was looked for under, if under a name.
+    pub name: Option<String>,
     /// Where the peer is over each way that could be taken, in the order of preference.
     pub addresses: Vec<(usize, Address)>,
     /// Those of them that have not been tried since the session began to open.
@@ -96,6 +98,7 @@ impl Asked {
     pub fn new(addresses: Vec<(usize, Address)>, not_taken: Vec<NotTaken>) -> Self {
         Self {
             untried: addresses.iter().cloned().collect(),
+            name: None,
             addresses,
             not_taken,
             leg: None,

@@ -159,7 +159,7 @@ impl World {
         let posts = Posts::default();
         let (mut caller, server) = (posts.end(ranks[0], 5, 1, callers), posts.end(ranks[1], 6, 1, servers));
         let now = Instant::from_nanos(1);
-        let session = caller.transport.connect(&server.transport.address(), now).expect("a way");
+        let session = caller.transport.connect(&server.transport.address(), None, now).expect("a way");
         Self { posts, caller, server, session, now }
     }
 
@@ -228,7 +228,7 @@ fn a_way_that_reaches_one_machine_is_not_tried_to_another() {
     let posts = Posts::default();
     let (mut near, far) = (posts.end(0, 5, 1, &[0, 1]), posts.end(1, 6, 2, &[0, 1]));
     let now = Instant::from_nanos(1);
-    let session = near.transport.connect(&far.transport.address(), now).expect("a way");
+    let session = near.transport.connect(&far.transport.address(), None, now).expect("a way");
     let taken = near.transport.taken_way(session).expect("it has one");
     assert_eq!(taken.way, "second");
     assert_eq!(taken.not_taken[0].why, "it reaches this machine only, and the peer is on another");
@@ -238,7 +238,8 @@ fn a_way_that_reaches_one_machine_is_not_tried_to_another() {
 fn ends_without_a_common_way_say_so() {
     let posts = Posts::default();
     let (mut one, two) = (posts.end(0, 5, 1, &[0]), posts.end(1, 6, 2, &[0, 1]));
-    let error = one.transport.connect(&two.transport.address(), Instant::from_nanos(1)).expect_err("no way");
+    let error =
+        one.transport.connect(&two.transport.address(), None, Instant::from_nanos(1)).expect_err("no way");
     let AddressError::NoWay { why } = error else { panic!("{error}") };
     assert_eq!(why, "first: it reaches this machine only, and the peer is on another");
 }
@@ -369,7 +370,7 @@ fn a_receive_from_anywhere_gets_one_message_whichever_way_it_comes() {
     post(&mut server, 10, None, 4);
     post(&mut server, 11, None, 4);
     let address = server.transport.address();
-    let to = [&mut one, &mut two].map(|end| end.transport.connect(&address, now).expect("a way"));
+    let to = [&mut one, &mut two].map(|end| end.transport.connect(&address, None, now).expect("a way"));
     turn_all(&mut [&mut one, &mut two, &mut server], now);
     let _ = two.transport.send(to[1], MessageId(1), Tag(4), b"of two");
     turn_all(&mut [&mut one, &mut two, &mut server], now);
@@ -492,7 +493,7 @@ fn a_way_that_is_not_in_use_is_polled_now_and_then_and_before_a_wait() {
     }
     let mut other = world.posts.end(2, 9, 1, &[1]);
     let address = world.server.transport.address();
-    let _ = other.transport.connect(&address, world.now).expect("a way");
+    let _ = other.transport.connect(&address, None, world.now).expect("a way");
     other.transport.poll(world.now, &mut other.log);
     world.server.transport.poll(world.now, &mut world.server.log);
     assert_eq!(world.server.log.up.len(), 1, "not looked at");

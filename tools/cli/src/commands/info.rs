@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farcall::parameters::{Parameter, Settings, Value, stray_variables};
+use farcall::policy::Principal;
 use farcall::{
     CmReach, DeviceReport, Node, NotTaken, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices,
 };
@@ -62,6 +63,10 @@ fn show_way(
         return Err(Failure::Run(format!("the session to {target} has ended; try again")));
     };
     report.line(format_args!("{target}: over {}", taken.way))?;
+    let principal = endpoint.principal(peer);
+    if principal != Principal::Unproven {
+        report.line(format_args!("    it is {principal}"))?;
+    }
     for NotTaken { way, why } in &taken.not_taken {
         report.line(format_args!("    not {way}: {why}"))?;
     }
@@ -72,6 +77,7 @@ fn show_way(
         "kind": "way",
         "peer": target,
         "transport": taken.way,
+        "principal": (principal != Principal::Unproven).then(|| principal.to_string()),
         "not_taken": not_taken.collect::<Vec<_>>(),
     }))
 }

@@ -11,9 +11,9 @@ use crate::keys::Keyring;
 use crate::session::{EndReason, PeerAddress, SessionCounters, SessionId};
 use crate::wire::{Head, Header, Opcode, RefuseReason, SessionPacket};
 
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
-fn ring(keys: &[u8]) -> Keyring {
+pub(super) fn ring(keys: &[u8]) -> Keyring {
     Keyring::new(keys.iter().map(|key| ClusterKey::new([*key; 32])).collect()).expect("one to eight keys")
 }
 
@@ -26,28 +26,34 @@ fn world<P: Tested>(keys: &[&[u8]], seed: u64) -> World<P> {
     world
 }
 
-fn give<P: Tested>(world: &mut World<P>, node: usize, ring: Keyring, seed: u64) {
+pub(super) fn give<P: Tested>(world: &mut World<P>, node: usize, ring: Keyring, seed: u64) {
     let entropy = Entropy::repeatable(seed * 100 + node as u64);
     world.nodes[node].calls.sessions_mut().set_keys(ring, entropy);
 }
 
-fn counters<P: Tested>(world: &World<P>, node: usize) -> SessionCounters {
+pub(super) fn counters<P: Tested>(world: &World<P>, node: usize) -> SessionCounters {
     *world.nodes[node].calls.sessions().counters()
 }
 
 /// The reasons for which sessions of a node ended.
-fn ends<P: Tested>(world: &World<P>, node: usize) -> Vec<EndReason> {
+pub(super) fn ends<P: Tested>(world: &World<P>, node: usize) -> Vec<EndReason> {
     world.nodes[node].downs.iter().map(|(_, reason, _)| *reason).collect()
 }
 
-fn call<P: Tested>(world: &mut World<P>, session: SessionId, operation: u32, bytes: usize, answer: u32) {
+pub(super) fn call<P: Tested>(
+    world: &mut World<P>,
+    session: SessionId,
+    operation: u32,
+    bytes: usize,
+    answer: u32,
+) {
     world.call(0, session, operation, ECHO, &request(operation, bytes, answer));
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&operation));
     world.nodes[0].assert_answered(operation, answer as usize);
 }
 
 /// What one side sent, of those packets.
-fn sent<P: Tested>(world: &World<P>, node: usize, opcode: Opcode) -> Vec<Vec<u8>> {
+pub(super) fn sent<P: Tested>(world: &World<P>, node: usize, opcode: Opcode) -> Vec<Vec<u8>> {
     let recording = world.recording.as_ref().expect("packets are recorded");
     let of_node = recording.iter().filter(|(from, ..)| *from == node).map(|(.., packet)| packet);
     let is_one = |packet: &&Vec<u8>| Header::parse(packet).is_ok_and(|header| header.opcode == opcode);

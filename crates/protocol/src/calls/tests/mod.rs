@@ -31,6 +31,7 @@ macro_rules! for_every_protocol {
 
 mod calls;
 mod costs;
+mod identified;
 mod keyed;
 mod lifecycle;
 mod loss;

@@ -251,7 +251,7 @@ fn what_waits_for_a_session_ends_with_it_although_the_next_one_has_its_place() {
     let (first, now) = (world.session, world.now);
     world.caller.transport.close(first, now);
     let to = world.server.transport.address();
-    world.session = world.caller.transport.connect(&to, now).expect("there is room");
+    world.session = world.caller.transport.connect(&to, None, now).expect("there is room");
     assert_eq!(world.session.0 as u16, first.0 as u16, "the same place");
     assert_eq!(world.send(1, 2, b"arrives"), Submitted::Queued);
     world.turn();
@@ -268,7 +268,7 @@ fn what_was_sent_before_a_session_is_closed_leaves_although_the_next_one_has_its
     let (first, now) = (world.session, world.now);
     world.caller.transport.close(first, now);
     let to = world.server.transport.address();
-    world.session = world.caller.transport.connect(&to, now).expect("there is room");
+    world.session = world.caller.transport.connect(&to, None, now).expect("there is room");
     world.turn();
     assert!(world.post_at_server(0, Some(1)).is_some());
 }
