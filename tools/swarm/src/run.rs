@@ -146,6 +146,8 @@ impl Life {
             // The key of a scenario is for packets: nothing seals lanes, and with a key they are refused.
             let mut settings = self.settings.clone();
             settings.security.key_file = None;
+            settings.security.identity_file = None;
+            settings.security.peers_file = None;
             Some(Runner::new(rank, transport, self.endpoint(node, transport, &settings)?, desk.clone()))
         };
         Ok(Node::new(rank, endpoint, desk, self.host.clone(), errands))

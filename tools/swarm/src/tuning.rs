@@ -36,6 +36,11 @@ impl Tuning {
         let may_seal = transport != TransportKind::RING_SIM && mtu_bytes >= SEALED_MTU_BYTES_MIN;
         if may_seal && Draw::new(seed, "keys").percent(10) {
             self.assignments.push("security.key_file=/swarm.key".into());
+            // Half of them also have each host prove who it is.
+            if Draw::new(seed, "identities").percent(50) {
+                self.assignments.push("security.identity_file=/swarm.identity".into());
+                self.assignments.push("security.peers_file=/swarm.peers".into());
+            }
         }
         self
     }

@@ -175,6 +175,20 @@ fn no_seed_breaks_a_rule() {
     }
 }
 
+/// Few seeds have hosts that prove who they are: these are looked for.
+#[test]
+fn hosts_that_prove_who_they_are_break_no_rule() {
+    let proves = |case: &Case| {
+        let tuning = Scenario::draw(case.seed, case.transport).tuning;
+        tuning.assignments.iter().any(|assignment| assignment.starts_with("security.identity_file="))
+    };
+    let cases: Vec<_> = cases(1..=400).into_iter().filter(proves).take(24).collect();
+    assert_eq!(cases.len(), 24);
+    let all = all_hold(&cases);
+    let answered: usize = all.iter().map(|(_, findings)| findings.answered).sum();
+    assert!(answered > 0, "sessions come up");
+}
+
 #[test]
 fn what_once_broke_a_rule_breaks_none_now() {
     all_hold(&ONCE_BROKEN.map(|(seed, transport, _)| Case { seed, transport }));
