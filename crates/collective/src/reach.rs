@@ -51,7 +51,8 @@ impl Group<'_> {
             return Ok(None);
         }
         self.looked_since.borrow_mut().remove(&member);
-        let peer = found.map_err(|error| CollectiveError::Unreachable { member, error: waited(error, within) })?;
+        let peer =
+            found.map_err(|error| CollectiveError::Unreachable { member, error: waited(error, within) })?;
         self.peers.borrow_mut()[member as usize] = Some(peer);
         Ok(Some(peer))
     }
@@ -59,10 +60,7 @@ impl Group<'_> {
 
 /// Whether another look may find a member.
 fn is_not_known_yet(error: &ConnectError) -> bool {
-    matches!(
-        error,
-        ConnectError::Unknown(ResolveError::TimedOut { .. } | ResolveError::Unreachable { .. })
-    )
+    matches!(error, ConnectError::Unknown(ResolveError::TimedOut { .. } | ResolveError::Unreachable { .. }))
 }
 
 /// The error of the last look, as that of all of them.

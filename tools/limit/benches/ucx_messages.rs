@@ -99,7 +99,7 @@ impl Ours {
                 .expect("a valid configuration")
         };
         let (mut from, mut to) = (transport(0), transport(1));
-        let way = from.connect(&to.address(), NOW).expect("they reach each other");
+        let way = from.connect(&to.address(), None, NOW).expect("they reach each other");
         let (mut sent, mut seen) = (Count::default(), Count::default());
         while sent.up.is_empty() || seen.up.is_empty() {
             from.poll(NOW, &mut sent);

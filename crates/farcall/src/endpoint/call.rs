@@ -244,7 +244,7 @@ fn begin(
 
 #[cold]
 fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
-    probes::call_end(peer.session.0, call.0, 2);
+    probes::call_end(state.number, peer.session.0, call.0, 2);
     state.operations.take_back::<OfCall>(call);
     match (refused, state.sessions.reason_of(peer.session)) {
         (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),

@@ -295,6 +295,8 @@ pub(super) fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -306,13 +308,6 @@ mod tests {
         assert_eq!(refused(Code::NotPrimary), SlotFailure::NotReplicated(NotReplicated::NotPrimary));
         assert_eq!(refused(Code::NotANumber), SlotFailure::Misunderstood, "no write is refused so");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use core::cell::Cell;
-
-    use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
 

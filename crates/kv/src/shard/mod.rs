@@ -18,9 +18,9 @@ use farcall_driver::CounterFile;
 
 pub use answer::Answer;
 pub use counters::ShardCounters;
+pub(crate) use durable::NotExtended;
 #[cfg(test)]
 pub(crate) use results::Known;
-pub(crate) use durable::NotExtended;
 pub(crate) use results::{Recorded, Results};
 
 use crate::durable::{Durable, Level};

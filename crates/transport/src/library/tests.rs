@@ -242,7 +242,7 @@ fn what_led_to_an_opener_that_was_refused_is_forgotten_also_without_any_other_se
         let (to, now) = (server.transport.address(), Instant::from_nanos(1));
         let openers = if full { &mut others[..] } else { &mut others[1..] };
         for opener in openers {
-            opener.transport.connect(&to, now).expect("there is room");
+            opener.transport.connect(&to, None, now).expect("there is room");
             for _ in 0..8 {
                 opener.transport.poll(now, &mut opener.log);
                 server.transport.poll(now, &mut server.log);

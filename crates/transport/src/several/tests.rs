@@ -416,7 +416,7 @@ fn a_receive_from_a_peer_gets_its_message_also_when_its_session_was_moved() {
 
 /// The sessions of a caller with these two, opened in this order.
 fn connect_both(caller: &mut End, servers: [&mut End; 2], now: Instant) -> [SessionId; 2] {
-    servers.map(|server| caller.transport.connect(&server.transport.address(), now).expect("a way"))
+    servers.map(|server| caller.transport.connect(&server.transport.address(), None, now).expect("a way"))
 }
 
 #[test]
