@@ -150,6 +150,8 @@ mod tests {
         assert_eq!(kept(), 1 << 20);
         mirror.copy(&ring, 0, 128).expect("the one before was read");
         assert_eq!(kept(), BYTES_MIN, "it was given back");
+        mirror.forget();
+        assert_eq!(kept(), BYTES_MIN, "so little stays");
         read_all(1 << 20);
         mirror.forget();
         assert_eq!(kept(), 0, "nothing is being read");
