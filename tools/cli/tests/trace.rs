@@ -1,8 +1,12 @@
 //! Traced calls, and the live view of a process.
 
-use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+mod common;
 
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use common::{PATIENCE, until};
 use farcall::Node;
 use serde_json::Value;
 
@@ -247,22 +251,47 @@ fn top_does_what_keys_say() {
     let command = format!("stty rows 24 cols 140; {program} top {} --interval 0.1", std::process::id());
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut script = script.spawn().expect("script, which every Linux distribution has");
-    let mut keys = script.stdin.take().expect("it is piped");
-    let mut screen = script.stdout.take().expect("it is piped");
+    let mut script = Ended(script.spawn().expect("script, which every Linux distribution has"));
+    let mut keys = script.0.stdin.take().expect("it is piped");
+    let screen = pieces(script.0.stdout.take().expect("it is piped"));
     let mut shown = String::new();
     // What is drawn after a key says that it was heard. Only what changes is drawn again.
     for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "the next tab"), ("hq", LEAVES)]
     {
         keys.write_all(key.as_bytes()).expect("it is there");
         while !shown.contains(expected) {
-            let mut bytes = [0; 4096];
-            let length = screen.read(&mut bytes).expect("it is there");
-            assert!(length > 0, "it has ended before {expected}: {shown:?}");
-            shown.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            let piece = screen.recv_timeout(PATIENCE);
+            let piece = piece.unwrap_or_else(|error| panic!("{expected} did not come ({error}): {shown:?}"));
+            shown.push_str(&String::from_utf8_lossy(&piece));
         }
     }
-    assert!(script.wait().expect("it ends").success());
+    until("the program ends", || script.0.try_wait().expect("it is ours").is_some());
+    assert!(script.0.wait().expect("it has ended").success());
+}
+
+/// A process that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What comes out of a pipe, so that a test can wait for it only so long.
+fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = from.read(&mut bytes) {
+            if sender.send(bytes[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 #[test]

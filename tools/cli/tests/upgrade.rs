@@ -148,7 +148,7 @@ fn a_flushed_table_that_a_client_creates_is_there_after_a_kill() {
     let store = Store::start(&at, path);
     let created = run(&["create", "stock", "--level", "flushed"]);
     assert_eq!(created, (Some(0), "there is a table stock, flushed\n".to_owned(), String::new()));
-    // As if its power were cut.
+    // It is killed.
     drop(store);
     let _store = Store::start(&at, path);
     let (status, _, sentence) = run(&["get", "screws", "--table", "stock"]);

@@ -17,7 +17,7 @@ use serde_json::Value;
 static CORES: Mutex<()> = Mutex::new(());
 
 /// How long what must happen may take: far longer than it ever does.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until something holds that another process brings about, and fails where it never does.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
