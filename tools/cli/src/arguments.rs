@@ -23,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall::parameters::quantity::parse_duration;
 use farcall_swarm::LeftOut;
 
 use crate::failure::Failure;
@@ -349,13 +350,20 @@ fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A positive number of seconds, with or without a fraction, of at most a day.
+/// A positive time of at most a day: a number of seconds, with or without a fraction, or a whole number with
+/// its unit.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     const SECONDS_MAX: f64 = 86_400.0;
-    let wrong =
-        || format!("`{text}` is not a number of seconds above 0 and up to {SECONDS_MAX}, such as 10 or 0.5");
-    let seconds: f64 = text.parse().map_err(|_| wrong())?;
-    if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+    let seconds = match parse_duration(text) {
+        Ok(time) => Some(time.as_secs_f64()),
+        Err(_) => text.parse().ok(),
+    };
+    let seconds = seconds.filter(|seconds: &f64| *seconds > 0.0 && *seconds <= SECONDS_MAX);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        format!(
+            "`{text}` is no time above 0 and up to {SECONDS_MAX} seconds; write 10 or 0.5 of them, or 200ms"
+        )
+    })
 }
 
 /// A positive number of percent, of at most a hundred.
@@ -456,7 +464,10 @@ mod tests {
     #[test]
     fn seconds_are_positive_numbers() {
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["", "0", "-1", "nan", "inf", "1e9", "10s"] {
+        assert_eq!(parse_seconds("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(parse_seconds("10s"), Ok(Duration::from_secs(10)));
+        for text in ["", "0", "-1", "nan", "inf", "1e9", "0s", "86401s", "200 parsecs", "99999999999999999s"]
+        {
             assert!(parse_seconds(text).is_err(), "{text}");
         }
     }

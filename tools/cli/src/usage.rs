@@ -54,8 +54,15 @@ fn invalid_value(error: &Error, argument: &str) -> String {
     format!("`{value}` is no value of {argument}; choose from {valid}")
 }
 
-/// An argument as one writes it: `--sizes <SIZES>` is `--sizes`, and `[TEST]...` is `TEST`.
+/// An argument as one writes it: `--sizes <SIZES>` is `--sizes`, and `[TEST]...` is `TEST`. Of a group any
+/// will do.
 fn plain(argument: &str) -> String {
+    if let Some(group) = argument.strip_prefix("<-").and_then(|_| argument.strip_prefix('<')) {
+        // A placeholder of a value may have a bar, too.
+        let members = group.split_whitespace().flat_map(|word| word.split('|'));
+        let options: Vec<_> = members.filter(|word| word.starts_with("--")).collect();
+        return options.join(" or ");
+    }
     let word = argument.split_whitespace().next().unwrap_or_default();
     word.trim_matches(['<', '>', '[', ']', '.']).to_owned()
 }

@@ -9,7 +9,7 @@ use common::{farcall, records, sentence};
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 27] = [
+    let cases: [(&[&str], &str); 30] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -32,7 +32,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (&["perf", "--clients", "257"], "farcall: --clients: `257` is not a whole number from 1 to 256"),
         (
             &["perf", "--seconds", "0"],
-            "farcall: --seconds: `0` is not a number of seconds above 0 and up to 86400, such as 10 or 0.5",
+            "farcall: --seconds: `0` is no time above 0 and up to 86400 seconds; write 10 or 0.5 of them, or 200ms",
         ),
         (&["perf", "--seed"], "farcall: --seed needs a value"),
         (
@@ -101,6 +101,20 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --within: `0` is not a number of percent above 0 and up to 100, such as 2 or 0.5",
         ),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
+        (
+            &["kv", "serve", "--resp", "127.0.0.1:0", "--resp-value-max", "100K"],
+            "farcall: --resp-value-max: `100K` is not from 1M to 512M",
+        ),
+        (
+            &["kv", "serve", "--resp-clients", "10"],
+            "farcall: --resp or --memcached is missing; the command is `farcall kv serve --resp-clients <NUMBER> \
+             <--resp <HOST:PORT|PATH>|--memcached <HOST:PORT|PATH>>`",
+        ),
+        (
+            &["top", "--once", "--interval", "200 parsecs"],
+            "farcall: --interval: `200 parsecs` is no time above 0 and up to 86400 seconds; write 10 or 0.5 of them, \
+             or 200ms",
+        ),
     ];
     for (arguments, expected) in cases {
         assert_eq!(sentence(arguments, 2), expected);

@@ -4,7 +4,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
 use farcall_kv::VALUE_BYTES_MAX;
@@ -153,6 +153,7 @@ pub struct KvTable {
 
 /// `farcall kv serve`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("doors").multiple(true))]
 pub struct KvServe {
     /// How many shards the store has
     #[arg(long, default_value = "1", value_parser = whole_number::<1024>)]
@@ -215,7 +216,7 @@ pub struct KvServe {
     #[arg(long, default_value = "4088", value_name = "SIZE", value_parser = slot_size)]
     pub slot_bytes: Size,
     /// Also serves Redis clients there, by RESP2 and RESP3; can be repeated. A path is that of a Unix socket
-    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT|PATH")]
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT|PATH", group = "doors")]
     pub resp: Vec<RespPlace>,
     /// Where Redis clients of a store of several shards are sent for this one, if that is not the first
     /// address of --resp
@@ -225,7 +226,13 @@ pub struct KvServe {
     #[arg(long, value_name = "FILE", requires = "resp")]
     pub resp_password_file: Option<PathBuf>,
     /// Redis and memcached clients at a time, together
-    #[arg(long, default_value = "10000", value_parser = whole_number::<1_000_000>, value_name = "NUMBER")]
+    #[arg(
+        long,
+        default_value = "10000",
+        value_parser = whole_number::<1_000_000>,
+        value_name = "NUMBER",
+        requires = "doors"
+    )]
     pub resp_clients: u64,
     /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes most
     /// is sent away then. 0 is no limit
@@ -241,6 +248,7 @@ pub struct KvServe {
         long,
         value_delimiter = ',',
         value_name = "HOST:PORT|PATH",
+        group = "doors",
         conflicts_with_all = ["resp_password_file", "data", "registry"]
     )]
     pub memcached: Vec<RespPlace>,
@@ -532,7 +540,7 @@ fn size_within(text: &str, (least, most): (usize, usize)) -> Result<Size, String
     if (least..=most).contains(&size.0) {
         return Ok(size);
     }
-    Err(format!("{} is not from {least} to {most} bytes", size.0))
+    Err(format!("`{text}` is not from {} to {}", Size(least), Size(most)))
 }
 
 fn host_port(text: &str) -> Result<HostPort, String> {

@@ -46,7 +46,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen, seen: &Readings
         return frame.render_widget(Paragraph::new(why), area);
     }
     let columns = screen.tab.columns();
-    let arrow = if screen.is_reversed { "▲" } else { "▼" };
+    let arrow = if screen.falls(&rows) { "▼" } else { "▲" };
     let head = columns.iter().enumerate().map(|(place, (name, _))| match place == screen.column() {
         true => Line::from(format!("{name}{arrow}")).bold(),
         false => Line::from(*name),
@@ -186,11 +186,14 @@ mod tests {
     #[test]
     fn keys_sort_reverse_filter_and_help() {
         let mut screen = Screen::sorted_by(TopSort::Process);
-        assert!(drawn(&mut screen)[2].contains("4000001"), "the least number first");
+        let lines = drawn(&mut screen);
+        assert!(lines[1].contains("process▲") && lines[2].contains("4000001"), "the least number first");
         press(&mut screen, "r");
-        assert!(drawn(&mut screen)[2].contains("4000002"));
+        let lines = drawn(&mut screen);
+        assert!(lines[1].contains("process▼") && lines[2].contains("4000002"), "{lines:#?}");
         press(&mut screen, "r>");
-        assert!(drawn(&mut screen)[1].contains("program▼"));
+        let lines = drawn(&mut screen);
+        assert!(lines[1].contains("program▲") && lines[2].contains("evil"), "from a to z: {lines:#?}");
         press(&mut screen, "<<");
         assert!(drawn(&mut screen)[1].contains("stalls▼"), "around the end");
         press(&mut screen, "/ORD");

@@ -14,7 +14,7 @@ const FILTER_CHARS_MAX: usize = 60;
 pub const HELP: [(&str, &str); 9] = [
     ("Tab, Shift-Tab, 1–4", "the next tab, the one before, a tab"),
     ("<, >", "sorts by the column to the left, to the right"),
-    ("r", "reverses the order"),
+    ("r", "reverses the order: ▼ is the greatest first, ▲ the least"),
     ("/", "shows the rows that have what is typed; Enter ends typing, Esc forgets it"),
     ("Up, Down, PgUp, PgDn", "marks a row"),
     ("Home, End", "marks the first row, the last"),

@@ -90,6 +90,13 @@ impl Screen {
         });
         rows
     }
+
+    /// Whether these rows fall from the greatest to the least.
+    pub fn falls(&self, rows: &[Row]) -> bool {
+        let column = self.column();
+        let is_of_amounts = column > 0 && rows.iter().any(|row| row.cells[column].amount.is_some());
+        is_of_amounts != self.is_reversed
+    }
 }
 
 fn shown(cell: &Cell) -> &str {
