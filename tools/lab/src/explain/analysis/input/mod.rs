@@ -23,6 +23,7 @@ pub use heading::{Axis, Latency, PARTS, Role, counted_parts, words_of};
 pub use import::PROGRAMS;
 pub use number::PrintedFigure;
 pub use table::{Column, Observation, Table, TableError, figures_table};
+pub use text::{NamedFigure, PrintedSum};
 pub use throughput::ThroughputUnit;
 pub use tolerances::{Assumption, Tolerances};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::heading::{Axis, Latency, Role, counted_parts, role_of};
 use super::number::{self, Cell, DecimalMark, PrintedFigure};
 use super::size::{SizeText, size_of};
-use super::text::{self, Excess, TextTable};
+use super::text::{self, Excess, PrintedSum, TextTable};
 use super::throughput::ThroughputUnit;
 
 /// The longest table, in rows.
@@ -121,6 +121,8 @@ pub struct Table {
     pub unknown_headings: Vec<String>,
     /// How the text was read where it could be read otherwise, in sentences.
     pub readings: Vec<String>,
+    /// Figures that the program that measured prints beside their parts.
+    pub sums: Vec<PrintedSum>,
     /// What a time without a unit may be: the unit in words, and its nanoseconds.
     pub time_units: Vec<(String, f64)>,
     /// The rate of the link that the figures went over, in bits per second, if it is known.
@@ -212,7 +214,8 @@ pub fn parse(name: &str, text: &str) -> Result<Table, TableError> {
 /// Gives the cells of a table their meaning.
 pub fn typed(name: &str, text: TextTable) -> Result<Table, TableError> {
     let columns = columns_of(name, &text)?;
-    let mut table = Table { name: name.to_owned(), readings: text.readings.clone(), ..Table::default() };
+    let (readings, sums) = (text.readings.clone(), text.sums.clone());
+    let mut table = Table { name: name.to_owned(), readings, sums, ..Table::default() };
     let marks = marks(&columns, &text, &mut table.readings);
     let notes = notes(&columns, &text, &mut table.unknown_headings);
     for (line, cells) in &text.rows {

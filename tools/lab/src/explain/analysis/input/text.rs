@@ -1,5 +1,6 @@
 //! The text of a table: headings and rows of cells, whatever separates them.
 
+use super::number::{Cell, DecimalMark, PrintedFigure, time};
 use super::table::{COLUMNS_MAX, ROWS_MAX, TableError};
 
 /// A table before anything is said of what its cells mean.
@@ -11,6 +12,41 @@ pub struct TextTable {
     pub rows: Vec<(usize, Vec<String>)>,
     /// How the text was read where it is not plain commas, in sentences.
     pub readings: Vec<String>,
+    /// Figures that its program prints beside their parts.
+    pub sums: Vec<PrintedSum>,
+}
+
+/// A figure and what the program calls it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedFigure {
+    /// Its name.
+    pub name: &'static str,
+    /// The figure, in the unit of all of the sum.
+    pub figure: PrintedFigure,
+}
+
+impl NamedFigure {
+    /// A figure of text, in multiples of a unit; `None` where the text is none, or nothing was measured.
+    pub fn of(name: &'static str, text: &str, unit: f64) -> Option<Self> {
+        match time(text, DecimalMark::Point, unit)? {
+            Cell::Figure(figure) => Some(Self { name, figure }),
+            Cell::Missing | Cell::Odd(_) => None,
+        }
+    }
+}
+
+/// What is the sum of what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrintedSum {
+    /// The line of the whole.
+    pub line: usize,
+    /// The whole.
+    pub whole: NamedFigure,
+    /// Its parts.
+    pub parts: Vec<NamedFigure>,
+    /// By what part of the whole they may differ besides rounding, because the program measures the whole by
+    /// itself.
+    pub tolerance: f64,
 }
 
 /// What a table has too many of.

@@ -17,6 +17,7 @@ mod ratio;
 mod same;
 mod search;
 mod slope;
+mod sums;
 mod tails;
 mod units;
 mod whole;
@@ -30,6 +31,7 @@ pub fn table(table: &Table, document: &Document) -> Vec<Finding> {
     let mut findings = quantiles::check(table);
     findings.extend(cells::check(table));
     findings.extend(peaks::check(table));
+    findings.extend(sums::check(table));
     findings.extend(tails::check(table, &document.timers_nanos));
     findings.extend(formula::infer(table));
     findings.extend(units::infer(table));

@@ -1,5 +1,6 @@
 //! fio, in its output for people.
 
+use super::super::text::{NamedFigure, PrintedSum};
 use super::{Imported, Row, between, table};
 
 /// What the lines before a direction's figures say of its job.
@@ -15,6 +16,7 @@ pub fn read(text: &str) -> Option<Imported> {
     let mut rows: Vec<Row> = Vec::new();
     let mut job = Job::default();
     let mut unit = String::new();
+    let mut parts = Latencies::default();
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim();
         if let Some(depth) = number_after(trimmed, "iodepth=") {
@@ -28,10 +30,46 @@ pub fn read(text: &str) -> Option<Imported> {
         }
         if let Some(row) = rows.last_mut() {
             take(row, trimmed, &mut unit);
+            parts.take(index + 1, trimmed, row);
         }
     }
     let readings = ["each job has as much in flight as its I/O depth", "times are completion latencies"];
     (!rows.is_empty()).then(|| table(rows, &readings))
+}
+
+/// By what part fio's mean latency may differ from submission plus completion: each is timed by itself.
+const LATENCY_TOLERANCE: f64 = 0.05;
+
+/// The means of submission and completion latency of a direction, which come before that of both.
+#[derive(Default)]
+struct Latencies(Vec<NamedFigure>);
+
+impl Latencies {
+    /// Adds the whole to the row where the line has it and both parts were there.
+    fn take(&mut self, line: usize, text: &str, row: &mut Row) {
+        let name = ["slat", "clat", "lat"].into_iter().find(|name| {
+            text.strip_prefix(name).is_some_and(|rest| rest.starts_with(" (") && rest.contains("avg="))
+        });
+        let Some(name) = name else { return };
+        let mean = between(text, "avg=", ",").zip(between(text, "(", ")"));
+        let mean = mean.and_then(|(mean, unit)| {
+            let nanos = [("nsec", 1.0), ("usec", 1e3), ("msec", 1e6), ("sec", 1e9)];
+            let (_, nanos) = nanos.into_iter().find(|(own, _)| *own == unit)?;
+            NamedFigure::of(name, &with_suffix(mean.trim()), nanos)
+        });
+        if name == "slat" {
+            self.0.clear();
+        }
+        match mean {
+            Some(whole) if name == "lat" => {
+                let parts = core::mem::take(&mut self.0);
+                if parts.len() == 2 {
+                    row.sums.push(PrintedSum { line, whole, parts, tolerance: LATENCY_TOLERANCE });
+                }
+            }
+            part => self.0.extend(part),
+        }
+    }
 }
 
 fn begin(line: usize, direction: &str, text: &str, job: &Job) -> Row {
@@ -126,6 +164,9 @@ mod tests {
             ("4387", "26220.23", "72000")
         );
         assert_eq!(with_suffix("94396k"), "94396000");
+        let [sum] = &*table.sums else { panic!("{:?}", table.sums) };
+        let nanos = |figure: &NamedFigure| figure.figure.value;
+        assert_eq!((nanos(&sum.whole), sum.parts.iter().map(nanos).sum::<f64>()), (63_550.0, 62_310.23));
         assert_eq!(read("write: 5 of 6\n"), None);
     }
 }

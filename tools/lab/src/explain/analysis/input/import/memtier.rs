@@ -1,6 +1,10 @@
 //! memtier_benchmark, in its output for people.
 
+use super::super::text::{NamedFigure, PrintedSum};
 use super::{Imported, Row, table};
+
+/// Hits, misses and requests are counted at the same places.
+const HITS_TOLERANCE: f64 = 0.01;
 
 /// One row for each kind of request below the heading that begins with `Type`.
 pub fn read(text: &str) -> Option<Imported> {
@@ -57,7 +61,20 @@ fn row(line: usize, headings: &[String], words: &[&str]) -> Option<Row> {
         let is_measured = *word != "---" && heading != "Hits/sec" && heading != "Misses/sec";
         row.set(heading, is_measured.then_some(*word));
     }
+    row.sums.extend(looked_up(line, headings, words));
     row.has("mean_ms").then_some(row)
+}
+
+/// Lookups hit or miss.
+fn looked_up(line: usize, headings: &[String], words: &[&str]) -> Option<PrintedSum> {
+    let of = |name: &'static str| {
+        let place = headings.iter().position(|heading| heading == name)?;
+        NamedFigure::of(name, words.get(place)?, 1.0)
+    };
+    let parts: Vec<_> = ["Hits/sec", "Misses/sec"].into_iter().filter_map(of).collect();
+    let is_lookups = words.first() == Some(&"Gets") && !parts.is_empty();
+    let whole = of("Ops/sec").filter(|_| is_lookups)?;
+    Some(PrintedSum { line, whole, parts, tolerance: HITS_TOLERANCE })
 }
 
 #[cfg(test)]
@@ -80,6 +97,9 @@ mod tests {
         );
         assert_eq!(table.rows[0].1, ["Sets", "6369.36", "2.85700", "2.83100", "7.96700", "490.55", ""]);
         assert_eq!(table.rows.last().map(|row| row.1[6].as_str()), Some("200"));
+        let sum = &table.sums[0];
+        assert_eq!((sum.line, sum.parts.len(), sum.whole.figure.value), (10, 1, 63_686.43));
+        assert_eq!(table.sums.len(), 1, "of lookups alone");
         assert_eq!(read("Type Ops/sec\nSets 5\n"), None);
     }
 }

@@ -20,7 +20,7 @@ mod ycsb;
 use std::collections::BTreeMap;
 
 use super::table::{COLUMNS_MAX, ROWS_MAX};
-use super::text::{Excess, TextTable};
+use super::text::{Excess, PrintedSum, TextTable};
 
 /// Programs whose output is read, for people.
 pub const PROGRAMS: &str = "perftest, OSU's and Intel's MPI benchmarks, NCCL's tests, NetPIPE, wrk, wrk2, redis-benchmark, memtier, YCSB, fio, \
@@ -76,12 +76,13 @@ struct Row {
     /// The line of the file where it begins.
     line: usize,
     cells: Vec<(String, String)>,
+    sums: Vec<PrintedSum>,
 }
 
 impl Row {
     /// A row that begins at this line.
     fn at(line: usize) -> Self {
-        Self { line, cells: Vec::new() }
+        Self { line, ..Self::default() }
     }
 
     /// Adds a figure, if there is one. The first of a name stays; of too many the first that is too many is
@@ -124,9 +125,10 @@ fn table(rows: Vec<Row>, readings: &[&str]) -> Imported {
         row.cells.iter().for_each(|(heading, cell)| cells[places[heading.as_str()]].clone_from(cell));
         (row.line, cells)
     };
+    let sums = rows.iter().flat_map(|row| row.sums.iter().cloned()).collect();
     let rows = rows.iter().map(cells).collect();
     let readings = readings.iter().map(|&text| text.to_owned()).collect();
-    Ok(TextTable { rows, headings, readings })
+    Ok(TextTable { rows, headings, readings, sums })
 }
 
 #[cfg(test)]
