@@ -49,7 +49,7 @@ pub struct Kv {
 #[derive(Debug, Subcommand)]
 pub enum KvCommand {
     /// Serves one shard of a store until it is ended
-    Serve(KvServe),
+    Serve(Box<KvServe>),
     /// Holds replicas of the logs of shards until it is ended; with --export writes what a directory has
     Backup(KvBackup),
     /// Writes the objects of a file of `kv backup --export` into the tables of a store
