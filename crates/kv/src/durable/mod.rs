@@ -268,8 +268,8 @@ impl Durable {
         }
     }
 
-    /// What a look at the whole log, which has no replicas, has found; before that, begins it once no other is
-    /// in progress.
+    /// What a look at the whole log, which has no replicas, has found; before that, begins it once no other
+    /// is in progress.
     pub fn scrub(&mut self, run: u64, repairs: bool) -> Option<ScrubOutcome> {
         self.scrub.of_run(run, repairs)
     }

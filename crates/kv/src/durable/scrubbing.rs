@@ -53,7 +53,7 @@ struct Look {
     bytes: u64,
     stage: Stage,
     damage: Vec<Damage>,
-    /// A job for it is out, which reads so many bytes if it reads.
+    /// A job for it is out, and how many bytes that reads, if it does.
     is_out: bool,
     asked_bytes: usize,
 }

@@ -55,8 +55,8 @@ impl Clients {
         self.bytes = self.bytes - before + now;
     }
 
-    /// Those that must go for the others to take no more than this, from the one that takes most on. Who asked
-    /// not to be among them is not.
+    /// Those that must go for the others to take no more than this, from the one that takes most on. Who
+    /// asked not to be among them is not.
     pub fn beyond(&mut self, bytes_max: usize) -> Vec<Handle> {
         let mut left = self.bytes;
         let may_go = |connection: &Connection| !connection.session.is_spared;

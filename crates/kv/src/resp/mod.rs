@@ -65,8 +65,8 @@ pub struct Options {
     pub cluster: Option<Arc<Cluster>>,
 }
 
-/// Memory that all clients may take together unless it is said otherwise: that of a few of the longest requests
-/// and replies.
+/// Memory that all clients may take together unless it is said otherwise: that of a few of the longest
+/// requests and replies.
 const CLIENTS_BYTES_MAX: usize = 1 << 30;
 
 impl Default for Options {

@@ -139,8 +139,8 @@ pub fn encode_scrubbed(outcome: &ScrubOutcome, to: &mut Vec<u8>) {
     }
 }
 
-/// Reads what a comparison found, and how many parts met which fate, those included that are not named; `None`
-/// while it is in progress.
+/// Reads what a comparison found, and how many parts met which fate, those included that are not named;
+/// `None` while it is in progress.
 pub fn decode_scrubbed(message: &[u8]) -> Result<Option<(ScrubOutcome, FateCounts)>, Malformed> {
     if message.is_empty() {
         return Ok(None);

@@ -234,8 +234,8 @@ pub struct KvServe {
         requires = "doors"
     )]
     pub resp_clients: u64,
-    /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes most
-    /// is sent away then. 0 is no limit
+    /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes
+    /// most is sent away then. 0 is no limit
     #[arg(long, default_value = "1G", value_name = "SIZE")]
     pub maxmemory_clients: Size,
     /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
