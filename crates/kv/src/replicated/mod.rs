@@ -9,6 +9,7 @@ mod images;
 mod primary;
 mod registry;
 mod replicator;
+mod standing;
 
 use farcall::{CallError, Outcome};
 use farcall_replica::{NoAnswer, Refusal};

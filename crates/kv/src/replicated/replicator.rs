@@ -8,10 +8,11 @@ use farcall::{Connection, Endpoint, Instant, Outcome, Peer};
 use farcall_replica::{Mirror, NoAnswer, Outgoing, RegistryWorker};
 
 use super::counters::{ReplicaCounters, RoundTrips, TakeoverTimes};
+use super::standing::Standing;
 use super::{answer, target};
 use crate::wire::BACKUP;
 
-/// The time between two updates of the counters.
+/// The time between two updates of the counters, and two looks for what is to be said.
 const COUNT_EVERY: Duration = Duration::from_millis(100);
 
 /// The session to a backup.
@@ -34,6 +35,7 @@ pub struct Replicator<'e> {
     failed: Arc<Mutex<BTreeSet<String>>>,
     trips: Arc<RoundTrips>,
     counters: ReplicaCounters,
+    standing: Standing,
     count_at: Instant,
     /// When it began, until all replicas have everything.
     copies_since: Option<Instant>,
@@ -61,6 +63,7 @@ impl<'e> Replicator<'e> {
             failed,
             trips,
             counters,
+            standing: Standing::default(),
             count_at,
             copies_since,
         }
@@ -93,7 +96,9 @@ impl<'e> Replicator<'e> {
         let now = self.endpoint.clock().now();
         if now >= self.count_at {
             self.count_at = now + COUNT_EVERY;
-            let is_whole = self.counters.update(&self.mirror.status(), &self.trips);
+            let status = self.mirror.status();
+            self.standing.look(&status);
+            let is_whole = self.counters.update(&status, &self.trips);
             if let Some(since) = self.copies_since.take_if(|_| is_whole) {
                 self.counters.copied(now - since);
             }
