@@ -37,12 +37,15 @@ impl Durable {
     }
 
     /// Whether this process may say what durable tables have: always, unless the log is mirrored and another
-    /// process may be the primary by now.
+    /// process may be the primary by now, or no backup has what this one has read.
     #[inline]
     pub fn may_answer(&self) -> Result<(), Code> {
         match &self.mirror {
-            Some(mirror) if self.is_leaving || !mirror.may_read() => Err(Code::NotPrimary),
-            _ => Ok(()),
+            Some(_) if self.is_leaving => Err(Code::NotPrimary),
+            Some(mirror) if mirror.may_read() => Ok(()),
+            Some(mirror) if mirror.waits_for_backups() => Err(Code::TooFewReplicas),
+            Some(_) => Err(Code::NotPrimary),
+            None => Ok(()),
         }
     }
 

@@ -35,11 +35,12 @@ pub enum Code {
     /// The disk of durable tables has failed. Of writes that were recorded by then nobody knows whether they
     /// are there after the next start.
     DiskFailed = 13,
-    /// Too few backups hold the log, for longer than a write waits. Nothing was changed.
+    /// Too few backups hold the log, for longer than a write waits, or since the primary was started. Nothing
+    /// was changed.
     TooFewReplicas = 14,
     /// Too few backups hold what the request did or read. A write may have happened, or happen yet.
     LevelNotReached = 15,
-    /// Another process is the shard's primary, or this one is not yet. Nothing was changed.
+    /// Another process is the shard's primary, or may be. Nothing was changed.
     NotPrimary = 16,
     /// The shard does not know the client that wants a write to happen once (any more). It may have happened.
     ClientForgotten = 17,
@@ -95,18 +96,15 @@ impl Code {
 /// Why a shard refuses that has, or had, its durable tables on other machines as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReplicated {
-    /// Nothing was changed. Start a backup; writes go on once as many as the level says have the log.
+    /// Nothing was changed. Start a backup; writes, and reads at a primary that was just started, go on once
+    /// as many as the level says have the log.
     #[error("too few backups hold the log of the table; start another one with `farcall kv backup`")]
     TooFewReplicas,
     /// A write may have happened, or happen yet: read the object once there are enough backups.
     #[error("too few backups have confirmed the write within the lease; it may have happened, or happen yet")]
     LevelNotReached,
-    /// Nothing was changed. Ask again: another process is about to be the primary, or is already; or this one
-    /// is, and has not copied its log to backups yet.
-    #[error(
-        "the process is not the primary of the shard, or waits for backups that take its log; ask again, and \
-         see `farcall kv status`"
-    )]
+    /// Nothing was changed. Ask again: another process is about to be the primary, or is already.
+    #[error("another process is, or may be, the primary of the shard; ask again")]
     NotPrimary,
 }
 

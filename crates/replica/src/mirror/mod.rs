@@ -157,6 +157,12 @@ impl Mirror {
         self.lock().may_read()
     }
 
+    /// Whether this process is the primary, and waits for the first replicas of its own: nothing may be read
+    /// before they are recorded.
+    pub fn waits_for_backups(&self) -> bool {
+        self.lock().waits_for_backups()
+    }
+
     /// Whether a write may be begun: as many replicas as the level says are there, or were a moment ago.
     #[inline]
     pub fn may_write(&self) -> bool {

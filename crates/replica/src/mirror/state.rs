@@ -409,6 +409,11 @@ impl State {
         matches!(self.phase, Phase::Serving) && self.agreement.has_own_replicas() && is_leased
     }
 
+    pub fn waits_for_backups(&self) -> bool {
+        let is_leased = (self.clock)() < self.agreement.lease_until;
+        matches!(self.phase, Phase::Serving) && !self.agreement.has_own_replicas() && is_leased
+    }
+
     pub fn may_write(&self) -> bool {
         matches!(self.phase, Phase::Serving)
             && self.agreement.has_own_replicas()

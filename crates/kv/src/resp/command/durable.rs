@@ -316,16 +316,16 @@ fn writes_elsewhere(command: &Command) -> bool {
 pub(super) fn refusal(code: Code, writes: bool) -> Refusal {
     match code {
         Code::TooFewReplicas => {
-            Refusal::of("NOREPLICAS Not enough good replicas to write: the level of the table is not reached")
+            Refusal::of("NOREPLICAS Not enough good replicas: too few backups hold the log of the table")
         }
         Code::LevelNotReached => Refusal::of(
             "NOREPLICAS The level of the table was not reached in time; the write may have happened",
         ),
         Code::NotPrimary if writes => {
-            Refusal::of("READONLY This process is not the primary of its shard now; ask again")
+            Refusal::of("READONLY Another process is, or may be, the primary of the shard; ask again")
         }
         Code::NotPrimary => {
-            Refusal::of("MASTERDOWN This process may not be the primary of its shard now; ask again")
+            Refusal::of("MASTERDOWN Another process is, or may be, the primary of the shard; ask again")
         }
         Code::LogFull => Refusal::of(
             "MISCONF The log of durable tables is full: delete something, or give it more room (--data-size)",
