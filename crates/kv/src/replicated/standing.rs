@@ -13,8 +13,8 @@ static LOST: Kind = Kind::new(Level::Warning, "backups that were lost");
 static BACKED: Kind = Kind::new(Level::Info, "backups that are waited for, or have a log");
 
 /// Looks at a mirror that has no replicas yet before it is said that they are waited for: most starts are
-/// over by the second one.
-const QUIET_LOOKS: u32 = 2;
+/// over by then.
+const QUIET_LOOKS: u32 = 5;
 
 /// What was said last.
 #[derive(Debug, Default)]
@@ -51,9 +51,11 @@ impl Standing {
         match (&status.trouble, self.reached.take()) {
             (Some(trouble), None) => {
                 self.looks = self.looks.saturating_add(1);
-                let wanted = status.record.wanted;
-                let sentence =
-                    format!("shard {shard} waits for {wanted} backups that take its log: {trouble}");
+                let backups = match status.record.wanted {
+                    1 => "a backup that takes".to_owned(),
+                    wanted => format!("{wanted} backups that take"),
+                };
+                let sentence = format!("shard {shard} waits for {backups} its log: {trouble}");
                 (self.looks == QUIET_LOOKS).then_some(Change::Backed(sentence)).into_iter().collect()
             }
             (Some(trouble), Some(before)) => {
@@ -189,7 +191,7 @@ mod tests {
     fn a_start_that_waits_says_so_and_when_it_is_over() {
         let mut standing = Standing::default();
         let mut look = |replicas: &[(&str, u64)]| standing.changes(&status(replicas));
-        assert_eq!(look(&[]), [], "most are over by the next look");
+        (1..QUIET_LOOKS).for_each(|_| assert_eq!(look(&[]), [], "most are over soon"));
         let waits = "shard 3 waits for 2 backups that take its log: 0 of 2 replicas are whole";
         assert_eq!(look(&[]), [Change::Backed(waits.to_owned())]);
         assert_eq!(look(&[("a", 1)]), []);
