@@ -12,8 +12,8 @@ use super::operation::{Operation, Repeat};
 use super::{Client, Receipt, message};
 use crate::store::{ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
-    Code, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
-    MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
+    Code, LeftOut, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
+    MultiPutResponse, NAMES_LEFT_OUT, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
     TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX,
 };
 use crate::{Name, TableId};
@@ -50,6 +50,15 @@ pub struct Page {
 impl Page {
     /// The objects.
     pub fn objects(&self) -> impl Iterator<Item = ScanItem<'_>> {
+        self.items().filter(|item| item.left_out.is_none())
+    }
+
+    /// Why objects are left out, one by one; of pages of [`Client::scan_naming_left_out`].
+    pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
+        self.items().filter_map(|item| item.left_out)
+    }
+
+    fn items(&self) -> impl Iterator<Item = ScanItem<'_>> {
         let page = ScanResponse::decode(&self.answer).expect("checked when it arrived");
         page.items().map(|item| item.expect("checked when it arrived"))
     }
@@ -133,7 +142,26 @@ impl<'e> Client<'e> {
         from: ScanPosition,
         page_bytes: usize,
     ) -> impl Future<Output = Result<Page, Failure<ReadError>>> + use<'_, 'e> {
-        let page_bytes = page_bytes.min(PAGE_BYTES_MAX) as u32;
+        self.page(table, from, page_bytes.min(PAGE_BYTES_MAX) as u32)
+    }
+
+    /// The same; pages also say which objects are left out of them, because only Redis clients read them: see
+    /// [`Page::left_out`]. Shards of an older version do not say.
+    pub fn scan_naming_left_out(
+        &self,
+        table: TableId,
+        from: ScanPosition,
+        page_bytes: usize,
+    ) -> impl Future<Output = Result<Page, Failure<ReadError>>> + use<'_, 'e> {
+        self.page(table, from, page_bytes.min(PAGE_BYTES_MAX) as u32 | NAMES_LEFT_OUT)
+    }
+
+    fn page(
+        &self,
+        table: TableId,
+        from: ScanPosition,
+        page_bytes: u32,
+    ) -> impl Future<Output = Result<Page, Failure<ReadError>>> + use<'_, 'e> {
         let message = message(|to| ScanRequest { table, page_bytes, from: from.from() }.encode(to));
         let shards = self.shards();
         async move {

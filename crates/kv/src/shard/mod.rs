@@ -27,10 +27,10 @@ use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest,
-    HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT, Malformed,
-    MultiGetRequest, MultiGetResponse, MultiPutRequest, ONCE, PAGE_BYTES_MAX, PUT, PutRequest, REPLICATION,
-    SCAN, SCRUB, STATISTICS, ScanRequest, ScanResponse, ShardStatistics, TURN_OBJECTS_MAX,
-    TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
+    HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET, MULTI_PUT, Malformed,
+    MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE, PAGE_BYTES_MAX, PUT,
+    PutRequest, REPLICATION, SCAN, SCRUB, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
+    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
 };
 use crate::{Name, TableId};
 
@@ -361,13 +361,20 @@ impl Shard {
         if let Err(code) = self.may_answer_of(is_durable) {
             return self.refuse(reply, code);
         }
-        let bytes = (scan.page_bytes as usize).min(self.turn.read_bytes);
+        let bytes = ((scan.page_bytes & !NAMES_LEFT_OUT) as usize).min(self.turn.read_bytes);
         let limits = PageLimits { bytes, looks: self.turn.looks };
         self.gathered.clear();
         ScanResponse::begin(&mut self.gathered);
         let gathered = &mut self.gathered;
-        let visit = |object: Object<'_>| ScanResponse::encode_item(&object, gathered);
-        match self.store.scan_values(scan.table, scan.from, limits, visit) {
+        let visit = |object: Object<'_>| match left_out(&object) {
+            None => ScanResponse::encode_item(&object, gathered),
+            Some(why) => ScanResponse::encode_left_out(&object, why, gathered),
+        };
+        let scanned = match scan.page_bytes & NAMES_LEFT_OUT {
+            0 => self.store.scan_values(scan.table, scan.from, limits, visit),
+            _ => self.store.scan(scan.table, scan.from, limits, visit),
+        };
+        match scanned {
             Ok(next) => {
                 ScanResponse::end(next, &mut self.gathered);
                 let gathered = core::mem::take(&mut self.gathered);
@@ -395,6 +402,12 @@ impl Shard {
         counter.increment();
         reply.refuse(code);
     }
+}
+
+/// Why a page has no value of an object, if it has none.
+fn left_out(object: &Object<'_>) -> Option<LeftOut> {
+    let too_long = object.is_long().then_some(LeftOut::TooLong);
+    if object.is_collection() { Some(LeftOut::Collection) } else { too_long }
 }
 
 /// Why a request is not for this shard.

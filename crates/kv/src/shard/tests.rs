@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::durable::Parked;
 use crate::store::{Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext};
+use crate::wire::ScanItem;
 use crate::{TABLE_NAME_BYTES_MAX, Value};
 
 /// Takes one answer.
@@ -188,6 +189,20 @@ fn long_values_are_refused_and_left_out_of_pages() {
     let visit = |object: Object<'_>| keys.push(object.key().to_vec());
     assert_eq!(shard.store().scan_values(table, ScanFrom::Hash(0), limits, visit), Ok(ScanNext::End));
     assert!(keys.is_empty());
+    let page = |shard: &mut Shard, page_bytes| {
+        let mut message = Vec::new();
+        ScanRequest { table, page_bytes, from: ScanFrom::Hash(0) }.encode(&mut message);
+        let page = answer(shard, SCAN, &message).expect("a table");
+        let page = ScanResponse::decode(&page).expect("a page");
+        let named = |item: Result<ScanItem<'_>, Malformed>| {
+            let item = item.expect("an object");
+            (item.key.to_vec(), item.left_out)
+        };
+        page.items().map(named).collect::<Vec<_>>()
+    };
+    assert_eq!(page(&mut shard, 1 << 20), []);
+    let named = page(&mut shard, 1 << 20 | NAMES_LEFT_OUT);
+    assert_eq!(named, [(b"long".to_vec(), Some(LeftOut::TooLong))], "where that is asked for");
     let value = Value::new(b"short").expect("short");
     shard.store_mut().put(name, value, Condition::Always).expect("a write takes its place");
     assert!(answer(&mut shard, GET, &get).is_ok());

@@ -19,11 +19,11 @@ pub use hash_slot::{HASH_SLOTS, hash_slot};
 pub use replication::{Replication, decode_scrub, decode_scrubbed, encode_scrubbed};
 pub use request::{
     CreateTableRequest, DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest,
-    OnceRequest, PutRequest, ScanRequest,
+    NAMES_LEFT_OUT, OnceRequest, PutRequest, ScanRequest,
 };
 pub use response::{
-    CreateTableResponse, IncrementResponse, MultiGetItem, MultiGetResponse, MultiPutResponse, ScanItem,
-    ScanResponse, ShardStatistics, WriteResponse, found,
+    CreateTableResponse, IncrementResponse, LeftOut, MultiGetItem, MultiGetResponse, MultiPutResponse,
+    ScanItem, ScanResponse, ShardStatistics, WriteResponse, found,
 };
 
 use farcall::Service;

@@ -313,11 +313,16 @@ pub(super) fn items<'a, T>(
 pub struct ScanRequest<'a> {
     /// Which table.
     pub table: TableId,
-    /// The most bytes of keys and values, if it is less than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
+    /// The most bytes of keys and values, if it is less than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX); and
+    /// [`NAMES_LEFT_OUT`], or not.
     pub page_bytes: u32,
     /// Where the page begins.
     pub from: ScanFrom<'a>,
 }
+
+/// This bit of the bytes of a page asks that objects are named, too, which have no value that is read at one
+/// go. A shard of a version that does not know it leaves them out, as without it.
+pub const NAMES_LEFT_OUT: u32 = 1 << 31;
 
 impl<'a> ScanRequest<'a> {
     /// Appends it to a message.

@@ -187,8 +187,33 @@ pub struct ScanItem<'a> {
     pub version: u64,
     /// Its key.
     pub key: &'a [u8],
-    /// Its value.
+    /// Its value; empty if it is left out.
     pub value: &'a [u8],
+    /// Why its value is not here, if it is not.
+    pub left_out: Option<LeftOut>,
+}
+
+/// Why an object has no value that is read at one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It is a collection of Redis clients.
+    Collection,
+    /// It is a string of Redis clients that is longer than a message.
+    TooLong,
+}
+
+impl LeftOut {
+    /// What stands in the place of the length of a value: no value is as long.
+    const fn to_wire(self) -> u32 {
+        match self {
+            Self::Collection => u32::MAX,
+            Self::TooLong => u32::MAX - 1,
+        }
+    }
+
+    fn from_wire(value_bytes: u32) -> Option<Self> {
+        [Self::Collection, Self::TooLong].into_iter().find(|why| why.to_wire() == value_bytes)
+    }
 }
 
 /// What stands in the place of a hash when the next page begins behind the last object of this one.
@@ -217,6 +242,14 @@ impl<'a> ScanResponse<'a> {
         append_value(object, to);
     }
 
+    /// Appends the name of an object without its value.
+    pub fn encode_left_out(object: &Object<'_>, why: LeftOut, to: &mut Vec<u8>) {
+        to.extend_from_slice(&(object.key().len() as u32).to_le_bytes());
+        to.extend_from_slice(&why.to_wire().to_le_bytes());
+        to.extend_from_slice(&object.version().to_le_bytes());
+        to.extend_from_slice(object.key());
+    }
+
     /// Fills in where the next page begins. No next page begins at hash 0, and none at `u64::MAX`, which
     /// stands for "behind the last object".
     pub fn end(next: ScanNext, message: &mut [u8]) {
@@ -243,8 +276,11 @@ impl<'a> ScanResponse<'a> {
     /// The objects.
     pub fn items(self) -> impl Iterator<Item = Result<ScanItem<'a>, Malformed>> {
         items(self.fields, |fields| {
-            let (key_bytes, value_bytes, version) = (fields.length()?, fields.length()?, fields.u64()?);
-            Ok(ScanItem { version, key: fields.bytes(key_bytes)?, value: fields.bytes(value_bytes)? })
+            let (key_bytes, value_bytes, version) = (fields.length()?, fields.u32()?, fields.u64()?);
+            let key = fields.bytes(key_bytes)?;
+            let left_out = LeftOut::from_wire(value_bytes);
+            let value = if left_out.is_some() { &[] } else { fields.bytes(value_bytes as usize)? };
+            Ok(ScanItem { version, key, value, left_out })
         })
     }
 }

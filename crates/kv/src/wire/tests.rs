@@ -211,7 +211,7 @@ fn what_is_written_is_read() {
     let puts: Vec<_> = MultiPutRequest::decode(&messages["multi-put"]).items().collect();
     assert_eq!(puts, [Ok(put(b"k", b"value", Condition::Version(7)))]);
     let page = ScanResponse::decode(&messages["scan, answer"]).expect("a page");
-    let item = ScanItem { version: 1, key: b"k", value: b"value" };
+    let item = ScanItem { version: 1, key: b"k", value: b"value", left_out: None };
     assert_eq!((page.next, page.items().collect()), (ScanNext::Hash(0x1234), vec![Ok(item)]));
     for (asked, from) in
         [("scan", ScanFrom::Hash(0x1234)), ("scan, behind a key", ScanFrom::After(&b"k"[..]))]
