@@ -67,6 +67,9 @@ fn a_question_is_answered_with_the_line_that_decides() {
 fn a_file_is_checked_as_a_whole() {
     let rules = Rules::new("good", "service 10: call by uid 1000\n");
     assert_eq!(run(&["policy", "check", rules.path()]).1, format!("{} has 1 rule\n", rules.path()));
+    let rules = Rules::new("empty", "");
+    let nothing = format!("{} has no rules: it allows nothing to anybody\n", rules.path());
+    assert_eq!(run(&["policy", "check", rules.path()]), (Some(0), nothing, String::new()));
     let rules = Rules::new("bad", "service 10: call by uid 1000\nservice ten: call by any\n");
     let (status, _, why) = run(&["policy", "check", rules.path()]);
     assert_eq!(status, Some(1));

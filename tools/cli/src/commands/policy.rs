@@ -29,8 +29,12 @@ fn open(file: &Path) -> Result<PolicyFile, Failure> {
 
 fn count(file: &Path, report: &mut Report) -> Result<(), Failure> {
     let rules = open(file)?.policy().len();
-    let plural = if rules == 1 { "" } else { "s" };
-    report.line(format_args!("{} has {rules} rule{plural}", file.display()))?;
+    let words = match rules {
+        0 => "no rules: it allows nothing to anybody".to_owned(),
+        1 => "1 rule".to_owned(),
+        rules => format!("{rules} rules"),
+    };
+    report.line(format_args!("{} has {words}", file.display()))?;
     report.object(&json!({ "schema": SCHEMA, "kind": "policy", "rules": rules }))
 }
 
