@@ -53,9 +53,18 @@ pub fn listen_on_host(
 /// Attaches to the first daemon of a store on this host that takes another client. The error is that of the
 /// last one that was there.
 pub fn attach_on_host(store: &str, access: &Access) -> Result<DaemonClient, AttachError> {
+    attach_on_host_within(store, access, ANSWER_WITHIN)
+}
+
+/// The same; each daemon that is there may take this long to answer, and no longer than two seconds.
+pub fn attach_on_host_within(
+    store: &str,
+    access: &Access,
+    within: Duration,
+) -> Result<DaemonClient, AttachError> {
     let mut last = AttachError::NotThere;
     for number in 0..DAEMONS_PER_HOST_MAX {
-        match DaemonClient::attach_present(&name(store, number), access, ANSWER_WITHIN) {
+        match DaemonClient::attach_present(&name(store, number), access, within.min(ANSWER_WITHIN)) {
             Err(AttachError::NotThere) => {}
             Err(error) => last = error,
             attached => return attached,

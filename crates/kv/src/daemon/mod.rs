@@ -26,7 +26,7 @@ use farcall_driver::CounterFile;
 pub use client::{DaemonClient, SlotFailure};
 pub use counters::DaemonCounters;
 pub use flight::{SlotCall, SlotCallFailure, SlotCalls, SlotOutcome, SlotRefusal};
-pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host, name_on_host};
+pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, attach_on_host_within, listen_on_host, name_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 

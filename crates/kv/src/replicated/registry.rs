@@ -16,6 +16,9 @@ use farcall_replica::{BackupEntry, Compared, FileRegistry, Life, Registry, Regis
 /// What the places of folders begin with.
 const FILE_SCHEME: &str = "file:";
 
+/// The file that every registry in a folder has.
+const FILE_LOCK: &str = "lock";
+
 /// The folder of a store's keys below the prefix in etcd.
 const ETCD_FOLDER: &str = "kv";
 
@@ -91,6 +94,18 @@ impl OpenRegistry {
                 Kind::Etcd { values: EtcdValues::at(at, ETCD_FOLDER, ETCD_WITHIN), place: at.to_string() }
             }
         }))
+    }
+
+    /// The registry at a place, for a caller that only looks: nothing is created. `None` where there is none:
+    /// a folder that processes have used as one has a lock.
+    pub fn existing(place: &RegistryPlace) -> Result<Option<Self>, RegistryError> {
+        match place {
+            // A folder that may not be looked into is an error, which opening it says.
+            RegistryPlace::File(folder) if matches!(folder.join(FILE_LOCK).try_exists(), Ok(false)) => {
+                Ok(None)
+            }
+            place => Self::open(place).map(Some),
+        }
     }
 
     /// Whether it may be away for a while and come back, as other machines may.
@@ -259,6 +274,20 @@ mod tests {
         other.waits_no_more(3, 8);
         assert_eq!(registry.waiting(3), Ok(Vec::new()), "it is the primary, or gave up");
         drop(life);
+        std::fs::remove_dir_all(&folder).expect("the test's own");
+    }
+
+    #[test]
+    fn a_look_at_a_folder_makes_nothing() {
+        let folder = std::env::temp_dir().join(format!("farcall-look-{}", std::process::id()));
+        let place = RegistryPlace::File(folder.clone());
+        let look = || OpenRegistry::existing(&place).expect("it may be looked at");
+        assert!(look().is_none() && !folder.exists());
+        std::fs::create_dir(&folder).expect("a folder");
+        assert!(look().is_none(), "it is a folder of something else");
+        assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0);
+        OpenRegistry::open(&place).expect("a registry");
+        assert!(look().is_some());
         std::fs::remove_dir_all(&folder).expect("the test's own");
     }
 
