@@ -64,6 +64,7 @@ pub enum ListenError {
         /// Where.
         place: Place,
         /// What the system says.
+        #[source]
         reason: io::Error,
     },
     /// Remove the file, or choose another path.
