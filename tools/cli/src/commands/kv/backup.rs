@@ -6,17 +6,30 @@ use std::thread;
 
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
+use farcall::said::{Kind, Level};
 use farcall::{Endpoint, Listener, Node, TransportKind};
 use farcall_kv::replicated::{BACKUP_NAME, Backups, OpenRegistry, RegistryPlace};
-use farcall_replica::{Backup, BackupEntry, FolderShelf};
+use farcall_replica::{Backup, BackupEntry, FolderShelf, Registry};
 use serde_json::json;
 
 use super::serve::cannot_listen;
-use super::{LOOK_WITHIN, RANKS, SCHEMA, access, memory};
+use super::{LOOK_WITHIN, RANKS, SCHEMA, access, data, memory};
 use crate::arguments::kv::{AllowArgument, KvBackup};
 use crate::arguments::load_settings;
 use crate::failure::Failure;
 use crate::output::Report;
+
+/// What is said of backups that no primary finds yet.
+static WAITS: Kind = Kind::new(Level::Info, "waits of a backup to be announced");
+
+/// Announces a backup where primaries look for it, and says so if that takes until the registry answers.
+fn announce(registry: &mut OpenRegistry, entry: &BackupEntry) -> Result<(), Failure> {
+    registry.announce(entry).map_err(Failure::run)?;
+    if let Err(silent) = registry.backups() {
+        WAITS.say(format_args!("{silent}; no primary finds this backup before it does"));
+    }
+    Ok(())
+}
 
 /// What a backup is to be, and where.
 pub struct BackupPlan {
@@ -46,11 +59,14 @@ struct Serving {
 
 impl Serving {
     fn begin(plan: BackupPlan) -> Result<Self, Failure> {
-        let BackupPlan { at, data, memory, domain, registry, transport, allow, mut settings } = plan;
+        let BackupPlan { at, data: folder, memory, domain, registry, transport, allow, mut settings } = plan;
+        if let Some(folder) = &folder {
+            data::warn_of_memory(folder);
+        }
         // A backup receives none, so it would hold all that anybody sends.
         settings.peers.messages = false;
         access::check(&at, allow, transport, &settings)?;
-        let mut shelf = FolderShelf::new(data.as_deref()).map_err(Failure::run)?;
+        let mut shelf = FolderShelf::new(folder.as_deref()).map_err(Failure::run)?;
         if let Some(bytes) = memory {
             shelf = shelf.within(bytes);
         }
@@ -62,9 +78,9 @@ impl Serving {
         let node = Node::new(bootstrap, settings);
         let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
         let listener = endpoint.listen(BACKUP_NAME).map_err(Failure::run)?;
-        let entry = BackupEntry { at: format!("{at}/{BACKUP_NAME}"), domain, has_disk: data.is_some() };
-        let registry = OpenRegistry::open(&registry).map_err(Failure::run)?;
-        registry.announce(&entry).map_err(Failure::run)?;
+        let entry = BackupEntry { at: format!("{at}/{BACKUP_NAME}"), domain, has_disk: folder.is_some() };
+        let mut registry = OpenRegistry::open(&registry).map_err(Failure::run)?;
+        announce(&mut registry, &entry)?;
         Ok(Self { endpoint, backups, _listener: listener, _rendezvous: rendezvous, _registry: registry })
     }
 

@@ -5,17 +5,22 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use farcall::said::{self, Kind};
 use farcall_disk::FileDisk;
 use farcall_kv::Shard;
 use farcall_kv::durable::{LOG_BYTES_MIN, Level, LogError, Recovered};
 use farcall_kv::replicated::{images_in, log_without_replicas};
 use farcall_lab::units::Size;
+use rustix::fs::statfs;
 use serde_json::json;
 
 use super::SCHEMA;
 use crate::arguments::kv::{KvServe, TableArgument};
 use crate::failure::Failure;
 use crate::output::Report;
+
+/// What is said of logs that no disk has.
+static IN_MEMORY: Kind = Kind::new(said::Level::Warning, "logs that lie in memory");
 
 /// The log of a store is this many times as long as its memory unless told otherwise: half of it may live,
 /// and the emptier it is the less is cleaned.
@@ -116,6 +121,7 @@ pub fn check_size(serve: &KvServe) -> Result<(), Failure> {
 fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
     let bytes_max = log_bytes_max(serve)?;
     make_folder(folder)?;
+    warn_of_memory(folder);
     let shard_number = serve.shard as u32;
     let images = images_in(folder, shard_number);
     let images = images.map_err(|error| Failure::Run(format!("{}: {error}", folder.display())))?;
@@ -157,6 +163,20 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     }
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))
+}
+
+/// Says so where a directory lies in memory: a flush does nothing there.
+pub fn warn_of_memory(folder: &Path) {
+    /// How Linux numbers tmpfs and ramfs.
+    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    // A directory that cannot be looked at is said to be of no use by what opens a file there.
+    if statfs(folder).is_ok_and(|system| MEMORY.contains(&system.f_type)) {
+        IN_MEMORY.say(format_args!(
+            "{} lies in the memory of this machine (tmpfs): what is flushed there does not survive a power cut; \
+             give --data a directory on a disk",
+            folder.display()
+        ));
+    }
 }
 
 /// Says what was found.

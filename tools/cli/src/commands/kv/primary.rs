@@ -61,6 +61,9 @@ pub fn begin<'a>(
     }
     if let Some(folder) = &serve.data {
         data::make_folder(folder)?;
+        if level.is_flushed() {
+            data::warn_of_memory(folder);
+        }
     }
     let at = serve.place.at.to_string();
     let plan = PrimaryPlan {
@@ -123,7 +126,7 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
     let TakeoverTimes { wait, fetch, replay } = *times;
     let seconds = [wait, fetch, replay].map(|time| time.as_secs_f64());
     report.line(format_args!(
-        "primary of shard {shard} in epoch {}, {} objects of durable tables from {from}, after {:.3} s: {:.3} s waiting for \
+        "primary of shard {shard} since epoch {}, {} objects of durable tables from {from}, after {:.3} s: {:.3} s waiting for \
          its turn, {:.3} s reading a replica, {:.3} s replaying the log",
         record.epoch,
         recovered.objects,
