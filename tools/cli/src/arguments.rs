@@ -33,6 +33,7 @@ use compare::Compare;
 use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
+pub use needless::check_settings_needed;
 pub use perf::Perf;
 use runs::{Audit, Calibrate, Diff, Explain, Export, Ps, ReportArguments, ServeReport, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};

@@ -35,6 +35,8 @@ pub enum Outcome {
     Repaired,
     /// Copies are damaged.
     Damaged,
+    /// The store answers, and too few replicas have what is asked for, or it may not say.
+    LevelNotReached,
 }
 
 impl Outcome {
@@ -46,6 +48,7 @@ impl Outcome {
             Self::Unreachable => 5,
             Self::Repaired => 6,
             Self::Damaged => 7,
+            Self::LevelNotReached => 8,
         }
     }
 }

@@ -2,14 +2,15 @@
 //! was made is removed.
 
 use std::fmt;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall_base::printable;
+use farcall_base::{explained, printable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
@@ -304,6 +305,25 @@ fn is_ignored(signal: i32) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Does something when one of the signals has come that ask a program to end, which then ends it as it would
+/// have without this. The first process of a container ends at once.
+pub fn before_signals_end(clean: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    if ENDED_AS_FIRST.get().is_some() {
+        return Ok(());
+    }
+    let failed = |error: io::Error| Failure::Run(format!("cannot watch for signals: {}", explained(&error)));
+    let kept_out = |signal: &i32| *signal == signal_hook::consts::SIGHUP && is_ignored(*signal);
+    let mut signals = Signals::new(ENDING.into_iter().filter(|signal| !kept_out(signal))).map_err(failed)?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            clean();
+            // It fails for signals that nobody may handle; these are none.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    };
+    thread::Builder::new().name("farcall-ending".to_owned()).spawn(wait).map(drop).map_err(failed)
 }
 
 /// Whether somebody wants to stop.

@@ -193,7 +193,7 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(get("piped", "auto"), said("from\0a pipe\n"));
     assert_eq!(piped(b""), (Some(0), String::new()));
     assert_eq!(get("piped", "auto"), said(""));
-    let too_long = "farcall: a value of 1048577 bytes is over the limit of 1048576\n";
+    let too_long = "farcall: the value in standard input is longer than the limit of 1048576 bytes\n";
     assert_eq!(piped(&vec![1; 2 << 20]), (Some(2), too_long.to_owned()));
     let (status, json, _) = kv(&["stat", "--json", "-"]);
     let shard_object: Value = serde_json::from_str(&json).expect("JSON");
@@ -201,7 +201,7 @@ fn a_store_is_used_from_a_shell() {
         (status, &shard_object["objects"], &shard_object["tables"][0]),
         (Some(0), &4.into(), &"default".into())
     );
-    assert_eq!(kv(&["scrub"]), said("shard 0: not replicated\n"));
+    assert_eq!(kv(&["scrub"]), said("shard 0: not replicated, so its log was not looked at\n"));
     assert_eq!(kv(&["drop", "none"]), not_found("there is no table `none`"));
     assert_eq!(kv(&["drop", "default"]), said("dropped table default\n"));
     assert_eq!(kv(&["get", "f"]), not_found("there is no table `default`"));
@@ -291,7 +291,7 @@ fn a_table_goes_through_a_file_and_comes_back() {
         sentence_of(&at, &["import", path, "--table", "b"]),
         (Some(3), "there is no table `b`".into())
     );
-    assert_eq!(kv(&at, &["create", "b"]), said("there is a table b\n"));
+    assert_eq!(kv(&at, &["create", "b"]), said("created table b\n"));
     assert_eq!(kv(&at, &["import", path, "--table", "b"]), said("3 objects\n"));
     for (key, _) in objects {
         let of = |table| kv(&at, &["get", key, "--escaped", "--json", "-", "--table", table]).1;

@@ -159,7 +159,7 @@ fn without_another_backup_writes_are_refused_until_the_disk_works_again() {
     put(&at, "before");
     let Some(faults) = Faults::of(&first, &[WRITES_FAIL]) else { return };
     let (status, _, sentence) = kv(&at, &["put", "unknown", "1", "--table", "orders"]);
-    assert_eq!(status, Some(5), "{sentence}");
+    assert_eq!(status, Some(8), "{sentence}");
     assert!(sentence.contains("`farcall kv status` says what it lacks"), "{sentence}");
     let (_, listing, _) = kv(&at, &["status"]);
     assert!(listing.contains("the level is not reached now") && listing.contains("disk"), "{listing}");
@@ -240,6 +240,29 @@ fn a_file_system_that_is_full_refuses_writes_and_takes_them_when_there_is_room_a
     let refused = refused.expect("it runs");
     let sentence = String::from_utf8(refused.stderr).expect("text");
     assert!(refused.status.code() == Some(1) && sentence.contains("Read-only file system"), "{sentence}");
+}
+
+#[test]
+fn an_export_that_finds_no_room_leaves_no_file_behind() {
+    let folder = Folder::new("disks-export");
+    let (data, full) = (folder.of("data"), folder.of("full"));
+    let more = ["--tables", "orders:flushed", "--data", &data, "--memory", "16M"];
+    let (store, at) = folder.start_alone(&more);
+    put_long(&folder, &at, "long");
+    drop(store);
+    let Some(mounted) = Mounted::new(&full, "size=64K") else { return };
+    let file = format!("{full}/export");
+    let farcall = env!("CARGO_BIN_EXE_farcall");
+    let process = mounted.process();
+    let within = ["-t", &process, "-m", farcall, "kv", "backup", "--data", &data, "--export", &file];
+    let export = || {
+        let output = Command::new("nsenter").args(within).output().expect("nsenter runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    let (status, sentence) = export();
+    assert!(status == Some(1) && sentence.contains("No space left"), "{sentence}");
+    mounted.remount(&full, "size=64M");
+    assert_eq!(export(), (Some(0), String::new()), "nothing is in the way of the next one");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_flushed_table_that_a_client_creates_is_there_after_a_kill() {
     };
     let store = Store::start(&at, path);
     let created = run(&["create", "stock", "--level", "flushed"]);
-    assert_eq!(created, (Some(0), "there is a table stock, flushed\n".to_owned(), String::new()));
+    assert_eq!(created, (Some(0), "created table stock, flushed\n".to_owned(), String::new()));
     // It is killed.
     drop(store);
     let _store = Store::start(&at, path);

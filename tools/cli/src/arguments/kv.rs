@@ -33,9 +33,12 @@ Exit status:
   2  the command line makes no sense
   3  there is no such object or table
   4  the condition does not hold: --if-absent, --if-version
-  5  no store answers; with put, delete, incr and drop it may have happened nevertheless
+  5  no store answers, or its registry does not; with put, delete, incr and drop it may have happened
+     nevertheless
   6  scrub --repair: copies were damaged, and all are whole again
-  7  scrub: copies are damaged";
+  7  scrub: copies are damaged
+  8  a store answers, and too few backups have its log, or another process is about to be its primary; a write
+     may have happened nevertheless, if that is said";
 
 /// `farcall kv`.
 #[derive(Debug, Args)]
@@ -185,7 +188,13 @@ pub struct KvServe {
     pub tables: Vec<TableList>,
     /// How long this process may answer without renewing that it is the primary, and how long a write waits
     /// for its replicas
-    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(
+        long,
+        default_value = "2",
+        value_name = "SECONDS",
+        value_parser = parse_seconds,
+        requires = "registry"
+    )]
     pub lease: Duration,
     /// What this process may be lost with: no replica goes to a backup of the same domain [default: this
     /// process]
@@ -225,15 +234,9 @@ pub struct KvServe {
     /// What Redis clients must say with AUTH or HELLO: the first line of this file
     #[arg(long, value_name = "FILE", requires = "resp")]
     pub resp_password_file: Option<PathBuf>,
-    /// Redis and memcached clients at a time, together
-    #[arg(
-        long,
-        default_value = "10000",
-        value_parser = whole_number::<1_000_000>,
-        value_name = "NUMBER",
-        requires = "doors"
-    )]
-    pub resp_clients: u64,
+    /// Redis and memcached clients at a time, together [default: 10000]
+    #[arg(long, value_parser = whole_number::<1_000_000>, value_name = "NUMBER", requires = "doors")]
+    pub resp_clients: Option<u64>,
     /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes
     /// most is sent away then. 0 is no limit
     #[arg(long, default_value = "1G", value_name = "SIZE")]
@@ -401,7 +404,8 @@ pub struct KvWay {
 /// When slots are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SlotsArgument {
-    /// When a daemon of the store runs here, and the request fits
+    /// When a daemon of the store runs here, and the request fits; not with --registry, by which a request
+    /// goes to the next primary: from a slot it cannot be taken back
     Auto,
     /// Always; what does not fit fails
     Only,

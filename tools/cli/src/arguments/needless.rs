@@ -39,13 +39,18 @@ fn needless(option: &str, parameter: &str, transports: &[TransportKind]) -> Fail
     ))
 }
 
+/// Refuses assignments of `--set` to parameters that none of the transports reads.
+pub fn check_settings_needed(settings: &[String], transports: &[TransportKind]) -> Result<(), Failure> {
+    let set = settings.iter().filter(|text| !text.starts_with(FABRIC));
+    let mut names = set.map(|text| text.split('=').next().unwrap_or_default());
+    let needless_one = names.find(|name| !transports.iter().any(|&transport| reads(transport, name)));
+    needless_one.map_or(Ok(()), |name| Err(needless("--set", name, transports)))
+}
+
 impl Tuning {
     /// Refuses parameters that none of the transports reads.
     pub fn check_needed(&self, transports: &[TransportKind]) -> Result<(), Failure> {
-        let set = self.settings.iter().filter(|text| !text.starts_with(FABRIC));
-        let mut names = set.map(|text| text.split('=').next().unwrap_or_default());
-        let needless_one = names.find(|name| !transports.iter().any(|&transport| reads(transport, name)));
-        needless_one.map_or(Ok(()), |name| Err(needless("--set", name, transports)))
+        check_settings_needed(&self.settings, transports)
     }
 }
 

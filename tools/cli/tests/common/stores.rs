@@ -136,7 +136,8 @@ pub fn put(at: &str, key: &str) {
         if status == Some(0) {
             return;
         }
-        assert_eq!(status, Some(5), "{sentence}");
+        // No store answers, or its level is not reached.
+        assert!(matches!(status, Some(5 | 8)), "{status:?}: {sentence}");
         assert!(begun.elapsed() < LONG, "{sentence}");
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use farcall_base::{printable, printable_lines};
 use farcall_kv::durable::Level;
 use farcall_kv::store::Condition;
-use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
+use farcall_kv::{Client, Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
 
 use super::SCHEMA;
@@ -127,17 +127,35 @@ pub fn create_table(create: &KvCreate) -> Result<(), Failure> {
     let connection = Connection::open(&create.place)?;
     let client = connection.client()?;
     let level = create.level;
+    // Somebody else may create it meanwhile: then it is called new here as well.
+    let is_new = !is_everywhere(&client, &connection, &create.table)?;
     let created = connection.endpoint.block_on(client.create_table_at(&create.table, level));
     created.map_err(|failure| failure.explained(connection.about(&create.table)))?;
     let mut report = Report::open(create.place.json.as_ref())?;
     // A table that was there may have more than none.
     let at_least = (level != Level::Memory).then(|| level.to_string());
-    let created = json!({ "schema": SCHEMA, "kind": "created", "table": create.table, "level": at_least });
+    let created = json!({
+        "schema": SCHEMA, "kind": "created", "table": create.table, "level": at_least, "new": is_new,
+    });
     report.object(&created)?;
-    match level {
-        Level::Memory => report.line(format_args!("there is a table {shown}")),
-        level => report.line(format_args!("there is a table {shown}, {level}")),
+    match (is_new, level) {
+        (true, Level::Memory) => report.line(format_args!("created table {shown}")),
+        (true, level) => report.line(format_args!("created table {shown}, {level}")),
+        (false, Level::Memory) => report.line(format_args!("there is a table {shown} already")),
+        (false, level) => report.line(format_args!("there is a table {shown} already, at least {level}")),
     }
+}
+
+/// Whether all shards have a table.
+fn is_everywhere(client: &Client<'_>, connection: &Connection, table: &str) -> Result<bool, Failure> {
+    for shard in 0..client.shards() {
+        let found = client.statistics(shard).wait();
+        let found = found.map_err(|failure| failure.explained(connection.about(table)))?;
+        if !found.tables.iter().any(|there| there == table) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Drops a table.
@@ -196,6 +214,11 @@ fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
         None => (io::stdin().take(most).read_to_end(&mut value), "standard input".to_owned()),
     };
     read.map_err(|error| Failure::Run(format!("cannot read {from}: {error}")))?;
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Failure::Usage(format!(
+            "the value in {from} is longer than the limit of {VALUE_BYTES_MAX} bytes"
+        )));
+    }
     Ok(value)
 }
 

@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
 
+use farcall::said::{Kind, Level};
 use farcall_kv::store::{Condition, WriteError};
-use farcall_kv::wire::PutRequest;
+use farcall_kv::wire::{LeftOut, PutRequest};
 use farcall_kv::{Failure as KvFailure, Name, ScanPosition, TableId, Value};
 use serde_json::json;
 
@@ -16,7 +18,10 @@ use super::show::{Shown, show_object};
 use super::way::Connection;
 use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvTable};
 use crate::failure::{Failure, Outcome};
-use crate::output::Report;
+use crate::output::{Destination, Report};
+
+/// What is said of objects that an export does not have.
+static LEFT_OUT: Kind = Kind::new(Level::Warning, "objects that an export leaves out");
 
 /// Lines that `import` reads before it writes them.
 pub const IMPORT_OBJECTS: usize = 1024;
@@ -87,13 +92,22 @@ pub fn mput(mput: &KvMput) -> Result<(), Failure> {
 /// Writes a table as lines of JSON.
 pub fn export(export: &KvExport) -> Result<(), Failure> {
     let table = table(&export.table)?;
+    if let (Some(file), Some(Destination::File(json))) = (&export.file, &export.place.json)
+        && is_same(file, json)
+    {
+        let shown = json.display();
+        return Err(Failure::Usage(format!(
+            "--json {shown} would empty the file of the export; give another one"
+        )));
+    }
     let connection = Connection::open(&export.place)?;
     let client = connection.client()?;
     // The file is made when there is something to write into it: a table that is not there empties none.
     let mut out: Option<Box<dyn Write>> = None;
     let (mut objects, mut position) = (0_u64, Some(ScanPosition::default()));
+    let mut left_out = Vec::new();
     while let Some(from) = position {
-        let page = connection.endpoint.block_on(client.scan(table, from, PAGE_BYTES));
+        let page = connection.endpoint.block_on(client.scan_naming_left_out(table, from, PAGE_BYTES));
         let page = page.map_err(|failure| failure.explained(connection.about(&export.table.table)))?;
         if out.is_none() {
             out = Some(export_to(export)?);
@@ -104,9 +118,13 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
             writeln!(out, "{line}").map_err(Failure::output)?;
             objects += 1;
         }
+        left_out.extend(page.left_out());
         position = page.next;
     }
     out.map_or(Ok(()), |mut out| out.flush()).map_err(Failure::output)?;
+    if !left_out.is_empty() {
+        LEFT_OUT.say(format_args!("{}", left_out_sentence(&left_out)));
+    }
     if export.file.is_none() {
         // Standard output has the objects.
         return Ok(());
@@ -114,8 +132,33 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
     let mut report = Report::open(export.place.json.as_ref())?;
     report.object(&json!({
         "schema": SCHEMA, "kind": "exported", "table": export.table.table, "objects": objects,
+        "left_out": left_out.len(),
     }))?;
     report.line(format_args!("{objects} objects"))
+}
+
+/// What an export does not have.
+fn left_out_sentence(left_out: &[LeftOut]) -> String {
+    let count = |why| left_out.iter().filter(|other| **other == why).count();
+    let words = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    };
+    let collections = words(count(LeftOut::Collection), "collection", "collections");
+    let long = words(count(LeftOut::TooLong), "string of more than 1 MiB", "strings of more than 1 MiB");
+    let all: Vec<String> = collections.into_iter().chain(long).collect();
+    format!("the export leaves {} out, which only Redis clients read", all.join(" and "))
+}
+
+/// Whether two paths lead to the same file, which may not be there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Where there is no folder no file can be made.
+        path.canonicalize().ok().or_else(|| Some(folder.canonicalize().ok()?.join(path.file_name()?)))
+    };
+    place(one).is_some_and(|path| Some(path) == place(other))
 }
 
 /// Where an export goes. A file is not written over: what is in it may be the only copy.
@@ -213,14 +256,14 @@ fn read_batch(lines: &mut Lines<impl BufRead>) -> (Vec<KeyAndValue>, BatchEnd) {
 
 /// Writes objects of a table.
 pub struct Writing<'a> {
-    pub connection: &'a Connection<'a>,
+    pub connection: &'a Connection,
     pub table: TableId,
     pub table_name: &'a str,
     pub condition: Condition,
 }
 
 impl<'a> Writing<'a> {
-    fn to(connection: &'a Connection<'a>, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
+    fn to(connection: &'a Connection, of: &'a KvTable, if_absent: bool) -> Result<Self, Failure> {
         let condition = if if_absent { Condition::Absent } else { Condition::Always };
         Ok(Self { connection, table: table(of)?, table_name: &of.table, condition })
     }

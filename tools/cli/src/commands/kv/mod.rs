@@ -76,7 +76,7 @@ impl KvCommand {
 /// Runs the command.
 pub fn run(kv: &mut Kv) -> Result<(), Failure> {
     if let Some(place) = kv.command.client_place() {
-        place::ask_registry(place)?;
+        place::find_in_registry(place)?;
     }
     match &kv.command {
         KvCommand::Serve(serve) => serve::run(serve),

@@ -10,8 +10,8 @@ use farcall::bootstrap::{
     Bootstrap, BootstrapError, HostPort, JoinError, KEY_FILE_VARIABLE, Refusal, random_incarnation,
 };
 use farcall::{Node, TransportKind};
-use farcall_kv::replicated::OpenRegistry;
-use farcall_replica::{ClaimError, Record, Registry};
+use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
+use farcall_replica::{ClaimError, Record, Registry, RegistryError};
 
 use super::{LOOK_WITHIN, RANKS};
 use crate::arguments::kv::KvPlace;
@@ -26,38 +26,47 @@ const NEVER: u64 = u64::MAX;
 /// How long the first attempt to join lasts. If the machine refuses connections then, nobody serves there.
 const FIRST_ATTEMPT: Duration = Duration::from_millis(200);
 
+/// How long a client with a registry tries to join before it looks the primary up again.
+const LOOK_UP_EVERY: Duration = Duration::from_millis(800);
+
 /// How long a process waits between looks at a register that is about to be written.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What to do where there is no store.
 const START: &str = "start one with `farcall kv serve`";
 
-/// Takes the address of shard 0's primary from the registry, if there is one and it has a record.
-pub fn ask_registry(place: &mut KvPlace) -> Result<(), Failure> {
+/// Where a registry says that the primary of shard 0 is; `None` if it has no such record. Nothing is created.
+pub fn first_primary(registry: &RegistryPlace) -> Result<Option<HostPort>, Failure> {
+    let silent = |error: RegistryError| unreachable(error.to_string());
+    let Some(mut opened) = OpenRegistry::existing(registry).map_err(silent)? else { return Ok(None) };
+    let Some(found) = opened.load(&Record::key(0)).map_err(silent)? else { return Ok(None) };
+    let primary = Record::decode(&found.value).and_then(|record| HostPort::parse(&record.primary));
+    primary.map(Some).ok_or_else(|| Failure::run(ClaimError::Damaged))
+}
+
+/// Takes the address of shard 0's primary from the registry, if one is given. One that has no store is none
+/// that was meant: whatever is at `--at` instead is another store.
+pub fn find_in_registry(place: &mut KvPlace) -> Result<(), Failure> {
     let Some(registry) = &place.registry else { return Ok(()) };
-    let found = OpenRegistry::open(registry).and_then(|mut registry| registry.load(&Record::key(0)));
-    let Some(found) = found.map_err(Failure::run)? else { return Ok(()) };
-    let record = Record::decode(&found.value).ok_or_else(|| Failure::run(ClaimError::Damaged))?;
-    if let Some(at) = HostPort::parse(&record.primary) {
-        place.at = at;
-    }
+    place.at = first_primary(registry)?.ok_or_else(|| {
+        unreachable(format!("the registry {registry} has no store; check its name, or {START}"))
+    })?;
     Ok(())
 }
 
-/// Joins the store's cluster as a client, with a rank that nobody has.
-pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {
+/// Joins the store's cluster as a client, with a rank that nobody has; says where. With a registry the
+/// primary is looked up again until the deadline: another one may take over meanwhile.
+pub fn join_as_client(place: &KvPlace, deadline: Instant) -> Result<(Bootstrap, HostPort), Failure> {
     // Shards have the first ranks, so clients look for theirs from the other end, at a place of their own.
     const FIRST: u32 = RANKS / 2;
-    let deadline = Instant::now() + place.look_within();
-    let mut attempt = FIRST_ATTEMPT;
+    let (mut at, mut attempt) = (place.at.clone(), FIRST_ATTEMPT);
     loop {
         let rank = FIRST + (random_incarnation() % u64::from(RANKS - FIRST)) as u32;
         let left = deadline.saturating_duration_since(Instant::now());
-        match Bootstrap::join(&place.at, rank, RANKS, attempt.min(left)) {
+        match Bootstrap::join(&at, rank, RANKS, attempt.min(left)) {
             Err(BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { .. }))) => {}
             Err(BootstrapError::Join(JoinError::Unreachable { reason, .. })) => {
-                let at = &place.at;
-                if is_refused(at) {
+                if place.registry.is_none() && is_refused(&at) {
                     return Err(unreachable(format!("no store at {at}; {START}")));
                 }
                 if Instant::now() >= deadline {
@@ -68,8 +77,13 @@ pub fn join_as_client(place: &KvPlace) -> Result<Bootstrap, Failure> {
                     return Err(unreachable(sentence));
                 }
                 attempt *= 2;
+                if let Some(registry) = &place.registry {
+                    attempt = attempt.min(LOOK_UP_EVERY);
+                    // A registry that does not answer now does not say that the primary is elsewhere.
+                    at = first_primary(registry).ok().flatten().unwrap_or(at);
+                }
             }
-            joined => return joined.map_err(|error| not_joined(&place.at, error)),
+            joined => return joined.map_err(|error| not_joined(&at, error)).map(|joined| (joined, at)),
         }
     }
 }
@@ -81,6 +95,9 @@ fn not_joined(at: &HostPort, error: BootstrapError) -> Failure {
             "the store at {at} has a cluster key, and this process has none or another one: set {KEY_FILE_VARIABLE} \
              to a copy of its file"
         )),
+        BootstrapError::Join(JoinError::Refused(Refusal::NoWorld | Refusal::Size { .. })) => unreachable(
+            format!("a registry of other processes listens at {at}, no store; check the address, or {START}"),
+        ),
         error => Failure::run(error),
     }
 }
@@ -116,8 +133,8 @@ pub fn tell_transport(node: &Node, transport: TransportKind) -> Result<(), Failu
 }
 
 /// The transport over which the store is served, as shard 0 says. What the command line says must agree.
-pub fn transport_of(node: &Node, place: &KvPlace) -> Result<TransportKind, Failure> {
-    let (at, within) = (&place.at, place.look_within());
+pub fn transport_of(node: &Node, place: &KvPlace, within: Duration) -> Result<TransportKind, Failure> {
+    let at = &place.at;
     let deadline = Instant::now() + within;
     let said = loop {
         let register = node.compare_and_set(TRANSPORT_REGISTER, NEVER, b"", within).map_err(Failure::run)?;

@@ -113,7 +113,8 @@ impl<E: Refusal> Failed for SlotFailure<E> {
 
 /// The replicas of a shard do not allow it.
 fn level_not_reached(about: About<'_>, why: &impl Error) -> Failure {
-    unreachable(format!("the store at {}: {why}; `farcall kv status` says what it lacks", about.at))
+    let sentence = format!("the store at {}: {why}; `farcall kv status` says what it lacks", about.at);
+    Failure::Outcome(Outcome::LevelNotReached, sentence)
 }
 
 /// There is no such table.
@@ -123,6 +124,8 @@ pub fn no_table(table: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use farcall_kv::wire::NotReplicated;
+
     use super::*;
 
     fn explained(failed: &impl Failed) -> Failure {
@@ -142,6 +145,12 @@ mod tests {
         assert_eq!(outcome(&wrong), Some(Outcome::ConditionFailed));
         assert_eq!(outcome(&KvFailure::NoAnswer(CallError::TimedOut)), Some(Outcome::Unreachable));
         assert_eq!(outcome(&KvFailure::Busy), None);
+        assert_eq!(outcome(&store(WriteError::LogFull)), None);
+        for why in [NotReplicated::TooFewReplicas, NotReplicated::LevelNotReached, NotReplicated::NotPrimary]
+        {
+            let not_reached = outcome(&KvFailure::NotReplicated(why));
+            assert_eq!(not_reached, Some(Outcome::LevelNotReached), "{why:?}: a store answers");
+        }
         let gone: SlotFailure<ReadError> = SlotFailure::NoAnswer;
         assert!(matches!(explained(&gone), Failure::Outcome(Outcome::Unreachable, _)));
     }

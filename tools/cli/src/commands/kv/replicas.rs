@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Report;
 
 /// Prints who the primary of each shard is, and where its replicas are. Where no store answers it prints what
-/// the registry has recorded, and has the status for that.
+/// the registry has recorded, and has the status for that; it has another one where a level is not reached.
 pub fn status(status: &KvStatus) -> Result<(), Failure> {
     let mut report = Report::open(status.place.json.as_ref())?;
     let connection = match (Connection::open(&status.place), &status.place.registry) {
@@ -28,22 +28,33 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
         (Err(error), _) => return Err(error),
     };
     let client = connection.client()?;
+    let mut lacking = Vec::new();
     for shard in 0..client.shards() {
         let found = client.replication(shard).wait();
         let found = found.map_err(|failure| failure.explained(connection.about("")))?;
         match found {
-            Some(found) => tell_replication(shard, &found, &mut report)?,
+            Some(found) => {
+                tell_replication(shard, &found, &mut report)?;
+                lacking.extend((!found.trouble.is_empty()).then(|| shard.to_string()));
+            }
             None => report.line(format_args!("shard {shard}: not replicated"))?,
         }
     }
-    Ok(())
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("the level is not reached now by shard {}", lacking.join(", "));
+    Err(Failure::Outcome(Outcome::LevelNotReached, sentence))
 }
 
 fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Result<(), Failure> {
+    // Until then it is that of a recovery.
+    let has_own = replicas_recorded(found);
+    let lease = if has_own { "" } else { ", which is ten times as long until backups have the log" };
     let Replication { epoch, level, bytes, lease_left, writes, failures, replicas, trouble, .. } = found;
     report.line(format_args!(
-        "shard {shard}: {level} in epoch {epoch}, a log of {}, {writes} writes, replicas failed {failures} times, \
-         {} ms of the lease left",
+        "shard {shard}: {level} in epoch {epoch}, a log of {}, {writes} writes, {failures} replicas failed or could \
+         not be begun, {} ms of the lease left{lease}",
         Size(*bytes as usize),
         lease_left.as_millis()
     ))?;
@@ -85,17 +96,17 @@ fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Res
     }))
 }
 
+/// Whether this primary has replicas that count.
+fn replicas_recorded(found: &Replication) -> bool {
+    found.replicas.iter().any(|replica| replica.is_recorded)
+}
+
 /// Says what the registry has recorded.
 fn tell_records(place: &RegistryPlace, report: &mut Report) -> Result<(), Failure> {
     let mut registry = OpenRegistry::open(place).map_err(Failure::run)?;
     for shard in 0.. {
         let found = registry.load(&Record::key(shard)).map_err(Failure::run)?;
-        let Some(found) = found else {
-            if shard == 0 {
-                report.line(format_args!("  nothing: {place} has no store"))?;
-            }
-            break;
-        };
+        let Some(found) = found else { break };
         let record = Record::decode(&found.value).ok_or_else(|| Failure::run(ClaimError::Damaged))?;
         let Record { epoch, primary, wanted, replicas, .. } = record;
         report.line(format_args!(

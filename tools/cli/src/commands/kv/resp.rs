@@ -2,21 +2,30 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
 use farcall::parameters::Settings;
 use farcall::said::{Kind, Level};
+use farcall_base::explained;
 use farcall_kv::SharedShard;
 use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place};
 
 use super::{access, cluster};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
+use crate::progress;
 
 /// What is said of sockets that are served no longer.
 static ENDED: Kind = Kind::new(Level::Error, "sockets of clients that ended");
+
+/// What others than the owner of a file may do with it.
+const OF_OTHERS: u32 = 0o077;
+
+/// Clients at a time unless it is said otherwise.
+const CLIENTS_MAX: u64 = 10_000;
 
 /// The longest password.
 const PASSWORD_BYTES_MAX: usize = 512;
@@ -26,6 +35,16 @@ const PASSWORD_BYTES_MAX: usize = 512;
 pub struct Doors {
     pub resp: Vec<String>,
     pub memcached: Vec<String>,
+}
+
+/// The Unix sockets at which clients connect: their files go with the process.
+fn sockets(serve: &KvServe) -> Vec<PathBuf> {
+    let places = serve.resp.iter().chain(&serve.memcached);
+    let path = |place: &Place| match place {
+        Place::Unix(path) => Some(path.clone()),
+        Place::Tcp(_) => None,
+    };
+    places.filter_map(path).collect()
 }
 
 /// Whether clients of Redis or memcached are to be served.
@@ -43,6 +62,13 @@ pub fn start(
     let options = Options { cluster: cluster.map(Arc::clone), ..options(serve, settings)? };
     let front = Front::bind(&serve.resp, options, Arc::clone(shared));
     let front = front.map_err(|error| cannot_listen(&error))?;
+    let sockets = sockets(serve);
+    if !sockets.is_empty() {
+        progress::before_signals_end(move || {
+            // Somebody else may have removed them.
+            sockets.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        })?;
+    }
     let doors = Doors { resp: front.addresses(), memcached: front.memcached_addresses() };
     let thread = thread::Builder::new().name("farcall-resp".to_owned());
     let serving = move || {
@@ -55,9 +81,21 @@ pub fn start(
     Ok(doors)
 }
 
+/// Clients at a time.
+fn clients_max(serve: &KvServe) -> usize {
+    serve.resp_clients.unwrap_or(CLIENTS_MAX) as usize
+}
+
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
 /// and stores of several shards for memcached clients, which cannot be told who has a key.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
+    if serve.resp_clients.is_some() && !is_asked(serve) {
+        return Err(Failure::Usage(
+            "--resp-clients is of clients of Redis and memcached, and none are served: give --resp or --memcached, \
+             or leave it out"
+                .to_owned(),
+        ));
+    }
     if !serve.memcached.is_empty() && serve.shards > 1 {
         return Err(Failure::Usage(format!(
             "--memcached serves the objects of one shard, and --shards {} spreads them; give --shards 1",
@@ -79,7 +117,7 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let password = serve.resp_password_file.as_deref().map(password).transpose()?;
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
-    let (clients_max, memcached) = (serve.resp_clients as usize, serve.memcached.clone());
+    let (clients_max, memcached) = (clients_max(serve), serve.memcached.clone());
     let (value_bytes_max, clients_bytes_max) = (serve.resp_value_max.0, serve.maxmemory_clients.0);
     Ok(Options {
         password,
@@ -99,6 +137,10 @@ fn password(path: &Path) -> Result<String, Failure> {
         Failure::Usage(format!("--resp-password-file {}: {why}", path.display()))
     };
     let file = File::open(path).map_err(|error| failed(&error))?;
+    let mode = file.metadata().map_err(|error| failed(&error))?.mode();
+    if mode & OF_OTHERS != 0 {
+        return Err(failed(&"others than its owner may read or change it; `chmod 600` it"));
+    }
     let mut line = String::new();
     let mut read = BufReader::new(file.take(PASSWORD_BYTES_MAX as u64 + 2));
     read.read_line(&mut line).map_err(|error| failed(&error))?;
@@ -111,5 +153,5 @@ fn password(path: &Path) -> Result<String, Failure> {
 }
 
 fn cannot_listen(error: &ListenError) -> Failure {
-    Failure::Run(error.to_string())
+    Failure::Run(explained(error))
 }

@@ -53,7 +53,23 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
     let created = OpenOptions::new().write(true).create_new(true).open(file);
     let created =
         created.map_err(|error| Failure::Run(format!("cannot create {}: {error}", file.display())))?;
-    let mut out = Summed::new(BufWriter::new(created));
+    if let Err(failed) = write_all(created, &logs, &tables, objects) {
+        // A part of an export is of no use, and would be in the way of the next one.
+        let _ = std::fs::remove_file(file);
+        return Err(failed);
+    }
+    report.line(format_args!("{objects} objects of {} tables to {}", tables.len(), file.display()))?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "saved", "objects": objects, "tables": tables.len() }))
+}
+
+/// Writes the objects of all logs to a file.
+fn write_all(
+    file: File,
+    logs: &BTreeMap<u32, (PathBuf, SavedLog)>,
+    tables: &BTreeMap<String, String>,
+    objects: u64,
+) -> Result<(), Failure> {
+    let mut out = Summed::new(BufWriter::new(file));
     let named: Vec<Value> =
         tables.iter().map(|(name, level)| json!({ "table": name, "level": level })).collect();
     out.line(&json!({ "schema": FORMAT, "tables": named })).map_err(Failure::output)?;
@@ -70,9 +86,7 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
     }
     out.end(objects).map_err(Failure::output)?;
     let written = out.out.into_inner().map_err(|error| Failure::output(error.into_error()))?;
-    written.sync_all().map_err(Failure::output)?;
-    report.line(format_args!("{objects} objects of {} tables to {}", tables.len(), file.display()))?;
-    report.object(&json!({ "schema": SCHEMA, "kind": "saved", "objects": objects, "tables": tables.len() }))
+    written.sync_all().map_err(Failure::output)
 }
 
 /// The latest copy of each shard's log in a directory, and where it is.
@@ -178,7 +192,7 @@ struct Batch {
 
 /// Writes objects of several tables.
 struct Restoring<'a> {
-    connection: &'a Connection<'a>,
+    connection: &'a Connection,
     condition: Condition,
     batches: BTreeMap<String, Batch>,
     /// Those that were written, and those that were there already.
@@ -216,7 +230,7 @@ impl Restoring<'_> {
 }
 
 /// Makes sure that a store has the tables of a file.
-fn check_tables(connection: &Connection<'_>, tables: &BTreeMap<String, String>) -> Result<(), Failure> {
+fn check_tables(connection: &Connection, tables: &BTreeMap<String, String>) -> Result<(), Failure> {
     let client = connection.client()?;
     for (table, level) in tables {
         let id = TableId::of(table).map_err(Failure::run)?;

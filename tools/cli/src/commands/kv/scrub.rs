@@ -89,7 +89,7 @@ fn verdict(before: FateCounts, after: FateCounts, alone: &[String]) -> Result<()
 
 /// Compares all copies of the log of a shard.
 fn compare(
-    connection: &Connection<'_>,
+    connection: &Connection,
     client: &Client<'_>,
     shard: u32,
     repairs: bool,

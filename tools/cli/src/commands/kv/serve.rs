@@ -9,7 +9,7 @@ use std::time::Instant;
 use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
 use farcall::said::{self, Kind, Level};
 use farcall::{HostAccess, Node, TransportKind, host_access};
-use farcall_base::Address;
+use farcall_base::{Address, explained};
 use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
@@ -17,10 +17,10 @@ use farcall_kv::{Shard, SharedShard, TableGuard};
 use serde_json::json;
 
 use super::health::Health;
-use super::place::{ask_registry, join_as_shard, tell_transport, transport_of};
+use super::place::{first_primary, join_as_shard, tell_transport, transport_of};
 use super::{RANKS, SCHEMA, access, cluster, data, memory, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
-use crate::arguments::load_settings;
+use crate::arguments::{check_settings_needed, load_settings};
 use crate::failure::Failure;
 use crate::notify;
 use crate::output::Report;
@@ -73,6 +73,9 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         access::check(&place.at, serve.allow, transport, &settings)?;
     }
     resp::check(serve)?;
+    if let Some(transport) = transport {
+        check_settings_needed(&place.settings, &[transport])?;
+    }
     data::check_tables(serve)?;
     data::check_size(serve)?;
     // Before anything that may take long.
@@ -93,8 +96,11 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
     // Shard 0 is where everybody looks for the others, and others than it look where clients do.
     let mut found_at = place.clone();
-    if serve.shard != 0 {
-        ask_registry(&mut found_at)?;
+    if serve.shard != 0
+        && let Some(registry) = &place.registry
+        && let Some(at) = first_primary(registry)?
+    {
+        found_at.at = at;
     }
     let place = &found_at;
     let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
@@ -106,9 +112,10 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     let node = Node::new(bootstrap, settings);
     let transport = match (serve.shard, transport) {
         (0, Some(transport)) => transport,
-        _ => transport_of(&node, place)?,
+        _ => transport_of(&node, place, place.look_within())?,
     };
     access::check(&place.at, serve.allow, transport, node.settings())?;
+    check_settings_needed(&place.settings, &[transport])?;
     let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
     if serve.shard == 0 {
         tell_transport(&node, transport)?;
@@ -120,7 +127,8 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         doors = resp::Doors::default();
         Daemon::new(&endpoint, shard, of, slots)
     } else {
-        shared = Arc::new(SharedShard::new(shard).map_err(Failure::run)?);
+        let made = SharedShard::new(shard).map_err(|error| Failure::Run(explained(&error)))?;
+        shared = Arc::new(made);
         let cluster = cluster::of(serve);
         doors = resp::start(serve, node.settings(), &shared, cluster.as_ref())?;
         if let Some(cluster) = cluster {
@@ -132,7 +140,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         daemon.guard_by(TableGuard::open(Path::new(path.as_str())).map_err(Failure::run)?);
     }
     let _life = replicated.map(|replicated| replicated.attach(&endpoint, &mut daemon)).transpose()?;
-    daemon.wake_for_clients().map_err(Failure::run)?;
+    daemon.wake_for_clients().map_err(|error| Failure::Run(explained(&error)))?;
     daemon.meet_present(MEET_WITHIN);
     let (number, shards, at) = (serve.shard, serve.shards, &place.at);
     match number {
@@ -251,7 +259,10 @@ fn listen(serve: &KvServe, place: &KvPlace, access: &HostAccess) -> SlotServer {
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
     let bound = listen_on_host(&place.name_on_host(), access, layout, serve.clients as usize);
     bound.unwrap_or_else(|error| {
-        NO_SLOTS.say(format_args!("no slots for processes of this host, only the network: {error}"));
+        NO_SLOTS.say(format_args!(
+            "no slots for processes of this host, only the network: {}",
+            explained(&error)
+        ));
         SlotServer::none(layout)
     })
 }

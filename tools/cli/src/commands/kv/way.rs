@@ -1,17 +1,31 @@
 //! How a command reaches the store: through slots of a daemon on this host, or over the network.
 
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use farcall::bootstrap::HostPort;
 use farcall::parameters::Settings;
-use farcall::{Endpoint, Node, host_access};
-use farcall_kv::daemon::{DaemonClient, SlotFailure, attach_on_host};
+use farcall::{CallError, Endpoint, Node, host_access};
+use farcall_kv::daemon::{DaemonClient, SlotFailure, attach_on_host_within};
 use farcall_kv::slots::AttachError;
 use farcall_kv::{Client, Failure as KvFailure};
 
-use super::place::{join_as_client, transport_of, unreachable};
+use super::place::{find_in_registry, join_as_client, transport_of, unreachable};
 use super::refused::{About, Failed, Refusal};
 use crate::arguments::kv::{KvPlace, KvTable, KvWay, SlotsArgument};
 use crate::arguments::load_settings;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
+
+/// How long a client with a registry waits for the primary that it has found before it looks for another one.
+const LOOK_UP_AFTER: Duration = Duration::from_millis(500);
+
+/// The time before the next look after a failure.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// What an answer is waited for at least, of a store that was found at the last moment.
+const ANSWER_WITHIN_MIN: Duration = Duration::from_millis(10);
 
 /// The way of one operation.
 pub struct Way<'a> {
@@ -44,20 +58,28 @@ impl<'a> Way<'a> {
         &self,
         repeat: Repeat,
         in_slots: impl FnOnce(&mut DaemonClient) -> Result<T, SlotFailure<S>>,
-        by_calls: impl FnOnce(&Client<'_>) -> Result<T, KvFailure<E>>,
+        by_calls: impl Fn(&Client<'_>) -> Result<T, KvFailure<E>>,
     ) -> Result<T, Failure> {
-        let only = self.way.slots == SlotsArgument::Only;
-        let about = About { at: &self.way.place.at, table: &self.table.table };
-        if self.way.slots != SlotsArgument::Never {
-            let access = host_access(&load_settings(&self.way.place.settings)?)
+        let (place, table) = (&self.way.place, &*self.table.table);
+        let deadline = Instant::now() + place.look_within();
+        let about = About { at: &place.at, table };
+        let is_asked = match self.way.slots {
+            SlotsArgument::Auto => place.registry.is_none(),
+            SlotsArgument::Only => true,
+            SlotsArgument::Never => false,
+        };
+        if is_asked {
+            let only = self.way.slots == SlotsArgument::Only;
+            let access = host_access(&load_settings(&place.settings)?)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
-            match attach_on_host(&self.way.place.name_on_host(), &access) {
+            match attach_on_host_within(&place.name_on_host(), &access, place.look_within()) {
                 Ok(mut daemon) => {
-                    if let Some(within) = self.way.place.timeout {
+                    if let Some(within) = place.timeout {
                         daemon.respond_within(within);
                     }
                     match in_slots(&mut daemon) {
-                        Err(failure) if !only && may_repeat(&failure, repeat) => {}
+                        Err(failure)
+                            if !only && may_repeat(&failure, repeat) && Instant::now() < deadline => {}
                         done => return done.map_err(|failure| failure.explained(about)),
                     }
                 }
@@ -72,8 +94,53 @@ impl<'a> Way<'a> {
                 Err(_) => {}
             }
         }
-        let connection = Connection::open(&self.way.place)?;
-        by_calls(&connection.client()?).map_err(|failure| failure.explained(about))
+        self.go_by_calls(repeat, deadline, by_calls)
+    }
+
+    /// With a registry the primary is looked up again after a failure that another one may not have.
+    fn go_by_calls<T, E: Refusal>(
+        &self,
+        repeat: Repeat,
+        deadline: Instant,
+        by_calls: impl Fn(&Client<'_>) -> Result<T, KvFailure<E>>,
+    ) -> Result<T, Failure> {
+        let (mut place, table) = (self.way.place.clone(), &*self.table.table);
+        let mut failed = None;
+        loop {
+            let connection = match Connection::open_until(&place, deadline) {
+                Ok(connection) => connection,
+                // What a process that was found has said says more.
+                Err(not_found) => return Err(failed.unwrap_or(not_found)),
+            };
+            let failure = match connection.client() {
+                Ok(client) => match by_calls(&client) {
+                    Err(failure) if may_ask_next(&failure, repeat) => {
+                        failure.explained(connection.about(table))
+                    }
+                    done => return done.map_err(|failure| failure.explained(connection.about(table))),
+                },
+                Err(silent @ Failure::Outcome(Outcome::Unreachable, _)) => silent,
+                Err(other) => return Err(other),
+            };
+            if place.registry.is_none() || Instant::now() >= deadline {
+                return Err(failure);
+            }
+            failed = Some(failure);
+            thread::sleep(ASK_AGAIN_AFTER);
+            // A registry that does not answer now does not say that the primary is elsewhere.
+            let _ = find_in_registry(&mut place);
+        }
+    }
+}
+
+/// Whether an operation may be asked of the next primary after a failure: nothing has happened, or it changes
+/// nothing.
+fn may_ask_next<E>(failure: &KvFailure<E>, repeat: Repeat) -> bool {
+    match failure {
+        KvFailure::NotConnected(_) | KvFailure::NoAnswer(CallError::NotSent(_)) => true,
+        KvFailure::NotReplicated(why) if why.passes() => true,
+        KvFailure::NoAnswer(_) | KvFailure::NotReplicated(_) => repeat == Repeat::Always,
+        _ => false,
     }
 }
 
@@ -89,19 +156,32 @@ fn may_repeat<E>(failure: &SlotFailure<E>, repeat: Repeat) -> bool {
 }
 
 /// A client's endpoint. The store knows how many shards it has, and says so to clients that ask shard 0.
-pub struct Connection<'a> {
+pub struct Connection {
     pub endpoint: Endpoint,
-    place: &'a KvPlace,
+    /// Where shard 0 was found.
+    at: HostPort,
+    /// How long an operation waits for another primary here.
+    patience: Duration,
     _node: Node,
 }
 
-impl<'a> Connection<'a> {
+impl Connection {
     /// Joins the store's cluster, over the transport that it has.
-    pub fn open(place: &'a KvPlace) -> Result<Self, Failure> {
-        let node = Node::new(join_as_client(place)?, settings_of(place)?);
-        let transport = transport_of(&node, place)?;
+    pub fn open(place: &KvPlace) -> Result<Self, Failure> {
+        let connection = Self::open_until(place, Instant::now() + place.look_within())?;
+        Ok(Self { patience: place.look_within(), ..connection })
+    }
+
+    /// The same for one operation, all of which ends about then.
+    fn open_until(place: &KvPlace, deadline: Instant) -> Result<Self, Failure> {
+        let (bootstrap, at) = join_as_client(place, deadline)?;
+        let left = deadline.saturating_duration_since(Instant::now()).max(ANSWER_WITHIN_MIN);
+        let node = Node::new(bootstrap, settings_of(place, left)?);
+        let found = KvPlace { at, ..place.clone() };
+        let transport = transport_of(&node, &found, left)?;
         let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
-        Ok(Self { endpoint, place, _node: node })
+        let patience = if place.registry.is_some() { left.min(LOOK_UP_AFTER) } else { left };
+        Ok(Self { endpoint, at: found.at, patience, _node: node })
     }
 
     /// A client of all shards. It waits for a new primary as long as the command looks for the store.
@@ -109,25 +189,22 @@ impl<'a> Connection<'a> {
         let first = Client::new(&self.endpoint, [0]);
         let shards = first.statistics(0).wait().map_err(|failure| failure.explained(self.about("")))?.shards;
         let mut client = Client::new(&self.endpoint, 0..shards);
-        client.be_patient(self.place.look_within());
+        client.be_patient(self.patience);
         Ok(client)
     }
 
     /// What failures of operations on a table are about.
-    pub fn about<'t>(&self, table: &'t str) -> About<'t>
-    where
-        'a: 't,
-    {
-        About { at: &self.place.at, table }
+    pub fn about<'t>(&'t self, table: &'t str) -> About<'t> {
+        About { at: &self.at, table }
     }
 }
 
-/// The settings of a client, which waits as long as the command line says.
-fn settings_of(place: &KvPlace) -> Result<Settings, Failure> {
+/// The settings of a client, which waits as long as the command line says, and is left.
+fn settings_of(place: &KvPlace, left: Duration) -> Result<Settings, Failure> {
     let mut settings = load_settings(&place.settings)?;
     if let Some(within) = place.timeout {
-        settings.endpoint.resolve_timeout = within;
-        settings.endpoint.call_timeout = within;
+        settings.endpoint.resolve_timeout = within.min(left);
+        settings.endpoint.call_timeout = within.min(left);
     }
     Ok(settings)
 }
