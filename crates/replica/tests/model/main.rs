@@ -1,10 +1,12 @@
 //! The protocol of replication as models, all of whose states are looked at: epochs, fences and records in
-//! one, leases in the other. Each rule is left out once, to see that what it is there for is lost then.
+//! one, leases in another, moves of hash slots in a third. Each rule is left out once, to see that what it is
+//! there for is lost then.
 //!
 //! The models say what is decided and leave out how: contents are sets of writes, and a message is lost, late
 //! or both. What ships is held against the same rules, history by history, in `tools/swarm/src/failover`.
 
 mod leases;
+mod moves;
 mod replicas;
 
 use stateright::{Checker, Model};
