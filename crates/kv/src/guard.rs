@@ -15,7 +15,8 @@ use crate::TableId;
 use crate::store::Store;
 use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, CreateTableRequest, DELETE, DROP_TABLE, GET, INCREMENT,
-    MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, STATISTICS,
+    MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, SLOT_MAP,
+    STATISTICS,
 };
 
 /// What is said of clients that are refused.
@@ -165,7 +166,7 @@ fn need_of(service: Service, message: &[u8]) -> Need {
         CREATE_TABLE | DROP_TABLE => administers(core::str::from_utf8(message).ok()),
         CREATE_TABLE_AT => administers(CreateTableRequest::decode(message).ok().map(|create| create.name)),
         ADD_CLIENT => Need::OnAny(Right::Write),
-        STATISTICS => Need::Anything,
+        STATISTICS | SLOT_MAP => Need::Anything,
         _ => Need::Store,
     }
 }

@@ -79,6 +79,7 @@ pub mod durable;
 mod guard;
 mod limits;
 mod memcached;
+pub mod placement;
 pub mod replicated;
 pub mod resp;
 mod shard;

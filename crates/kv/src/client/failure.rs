@@ -12,7 +12,9 @@ pub enum Failure<E> {
     #[error(transparent)]
     Store(E),
     /// The shard that was asked does not have such objects: this client counts the shards differently than
-    /// they do themselves. Nothing was changed.
+    /// they do themselves, or the object's hash slot is on its way to another one for longer than an
+    /// operation follows it. Nothing was changed. An operation with a callback follows nothing: the next one
+    /// does.
     #[error("the object belongs to another shard; give the client all shards, in their order")]
     WrongShard,
     /// Too much waits at the shard: requests of this client, or writes for the disk. Nothing was changed: ask
@@ -140,7 +142,7 @@ impl FromCode for CreateTableError {
 /// The failure that a code means.
 pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     match code {
-        Code::WrongShard => Failure::WrongShard,
+        Code::WrongShard | Code::SlotsMoving => Failure::WrongShard,
         Code::Busy => Failure::Busy,
         Code::NotAllowed => Failure::NotAllowed { why: Reason::default() },
         Code::ClientForgotten => Failure::Forgotten,

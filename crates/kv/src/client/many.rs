@@ -1,14 +1,16 @@
 //! Operations on many objects: one call for each shard, all in flight together.
 
-use core::future::{Future, IntoFuture};
+use core::future::{Future, IntoFuture, poll_fn};
 use core::pin::Pin;
 use core::task::Poll;
+use std::collections::HashSet;
 
 use farcall::Payload;
 
 use super::failure::{Failure, refused};
 use super::found::FoundObject;
-use super::operation::{Operation, Repeat};
+use super::operation::{Operation, Repeat, Repeats};
+use super::placement::Route;
 use super::{Client, Receipt, message};
 use crate::store::{ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
@@ -64,6 +66,13 @@ impl Page {
     }
 }
 
+/// Follows objects whose hash slots move.
+struct Follower {
+    repeats: Repeats,
+    /// Those that are followed no longer.
+    refused: HashSet<usize>,
+}
+
 /// What becomes of one object of many.
 type Outcome<T, E> = Result<T, Failure<E>>;
 
@@ -72,6 +81,7 @@ impl<'e> Client<'e> {
     pub async fn multi_get(&self, names: &[Name<'_>]) -> Vec<Outcome<Option<FoundObject>, ReadError>> {
         let mut outcomes = none_yet(names.len());
         let mut shards = self.by_shard(names.iter().copied());
+        let mut follower = self.follower();
         while shards.iter().any(|places| !places.is_empty()) {
             let asked = shards.iter().enumerate().filter(|(_, places)| !places.is_empty());
             let calls = asked.map(|(shard, places)| self.multi_get_of(shard as u32, names, places));
@@ -86,6 +96,7 @@ impl<'e> Client<'e> {
                 let done: Vec<usize> = places.drain(..found.len()).collect();
                 done.into_iter().zip(found).for_each(|(place, found)| outcomes[place] = Some(found));
             }
+            self.follow(&mut follower, &mut outcomes, &mut shards, |place| names[place]).await;
         }
         all_of(outcomes)
     }
@@ -104,6 +115,7 @@ impl<'e> Client<'e> {
     ) -> Vec<Outcome<Receipt<u64>, WriteError>> {
         let mut outcomes = none_yet(puts.len());
         let mut shards = self.by_shard(puts.iter().map(|put| put.name));
+        let mut follower = self.follower();
         while shards.iter().any(|places| !places.is_empty()) {
             let batches: Vec<(u32, Vec<usize>)> = (0..)
                 .zip(&mut shards)
@@ -116,7 +128,7 @@ impl<'e> Client<'e> {
                 let message = message(|to| {
                     places.iter().for_each(|&place| MultiPutRequest::encode_item(&puts[place], to))
                 });
-                self.operation(*shard, MULTI_PUT, message, Repeat::IfNotSent, Ok)
+                self.operation((*shard, Route::Fixed), MULTI_PUT, message, Repeat::IfNotSent, Ok)
             });
             let answers = join(calls.collect()).await;
             for ((shard, places), answer) in batches.into_iter().zip(answers) {
@@ -129,6 +141,7 @@ impl<'e> Client<'e> {
                 shards[shard as usize].splice(..0, places[written.len()..].iter().copied());
                 places.into_iter().zip(written).for_each(|(place, written)| outcomes[place] = Some(written));
             }
+            self.follow(&mut follower, &mut outcomes, &mut shards, |place| puts[place].name).await;
         }
         all_of(outcomes)
     }
@@ -166,9 +179,43 @@ impl<'e> Client<'e> {
         let shards = self.shards();
         async move {
             let call: Operation<'_, Payload, ReadError> =
-                self.operation(from.shard, SCAN, message, Repeat::Always, Ok);
+                self.operation((from.shard, Route::Waiting), SCAN, message, Repeat::Always, Ok);
             Ok(page_of(&from, call.await?, shards)?)
         }
+    }
+
+    /// Who follows objects whose hash slots move, from now on.
+    fn follower(&self) -> Follower {
+        Follower { repeats: Repeats::new(self), refused: HashSet::new() }
+    }
+
+    /// Has the objects asked for again, where they are by now, that their shards have refused because their
+    /// hash slots are elsewhere. Those of one shard stay in their order.
+    async fn follow<'n, T, E>(
+        &self,
+        follower: &mut Follower,
+        outcomes: &mut [Option<Outcome<T, E>>],
+        shards: &mut [Vec<usize>],
+        name: impl Fn(usize) -> Name<'n>,
+    ) {
+        let is_elsewhere =
+            |outcome: &Option<Outcome<T, E>>| matches!(outcome, Some(Err(Failure::WrongShard)));
+        let Follower { repeats, refused } = follower;
+        let places =
+            (0..outcomes.len()).filter(|place| is_elsewhere(&outcomes[*place]) && !refused.contains(place));
+        let places: Vec<usize> = places.collect();
+        let Some(&first) = places.first() else { return };
+        let said = self.slot_map(self.shard_of(name(first))).await;
+        if !self.learn(said) || !repeats.follows() {
+            refused.extend(places);
+            return;
+        }
+        poll_fn(|context| repeats.poll_due(context)).await;
+        for place in places {
+            outcomes[place] = None;
+            shards[self.shard_of(name(place)) as usize].push(place);
+        }
+        shards.iter_mut().for_each(|places| places.sort_unstable());
     }
 
     fn multi_get_of<'c>(
@@ -180,7 +227,7 @@ impl<'e> Client<'e> {
         let batch = take_batch(&mut places.to_vec(), NAMES_BYTES_MAX, |place| names[place].key().len());
         let message =
             message(|to| batch.iter().for_each(|&place| MultiGetRequest::encode_item(names[place], to)));
-        self.operation(shard, MULTI_GET, message, Repeat::Always, Ok)
+        self.operation((shard, Route::Fixed), MULTI_GET, message, Repeat::Always, Ok)
     }
 
     /// The places of names in their list, by shard.

@@ -1,13 +1,14 @@
 //! A client: knows which shard has an object, and asks it.
 //!
-//! It needs nobody to tell it where objects are: the shard follows from the hash of the key and the number of
-//! shards.
+//! It needs nobody to tell it where objects are: the shard follows from the hash slot of the key and the
+//! number of shards, until a shard says that slots have moved.
 
 mod failure;
 mod found;
 mod many;
 mod once;
 mod operation;
+mod placement;
 mod receipt;
 mod tables;
 
@@ -28,12 +29,13 @@ pub(crate) use failure::FromCode;
 use failure::refused;
 use once::Identity;
 use operation::{Decode, Repeat};
+use placement::{KnownPlacement, Route};
 
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
     Code, CreateTableResponse, DELETE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT,
     IncrementRequest, IncrementResponse, PUT, PutRequest, REPLICATION, Replication, SCRUB, STATISTICS,
-    ShardStatistics, WriteResponse, decode_scrubbed, found, shard_of,
+    ShardStatistics, WriteResponse, decode_scrubbed, found, hash_slot,
 };
 use crate::{Name, Value};
 
@@ -48,6 +50,8 @@ pub struct Client<'e> {
     patience: Duration,
     /// What this client is to each shard that does its writes once.
     identities: RefCell<Vec<Option<Identity>>>,
+    /// Where objects are whose hash slots have moved.
+    placement: KnownPlacement,
 }
 
 impl<'e> Client<'e> {
@@ -60,7 +64,14 @@ impl<'e> Client<'e> {
         assert!(!ranks.is_empty(), "a store has at least one shard");
         let peers = RefCell::new(vec![None; ranks.len()]);
         let identities = RefCell::new(ranks.iter().map(|_| None).collect());
-        Self { endpoint, ranks, peers, patience: Duration::ZERO, identities }
+        Self {
+            endpoint,
+            ranks,
+            peers,
+            patience: Duration::ZERO,
+            identities,
+            placement: KnownPlacement::default(),
+        }
     }
 
     /// From now on operations that changed nothing, because their shard is not there or lacks replicas, are
@@ -72,12 +83,6 @@ impl<'e> Client<'e> {
     /// How many shards there are.
     pub fn shards(&self) -> u32 {
         self.ranks.len() as u32
-    }
-
-    /// The shard that has an object.
-    #[inline]
-    pub fn shard_of(&self, name: Name<'_>) -> u32 {
-        shard_of(name, self.shards())
     }
 
     /// The session to a shard, opened if there is none.
@@ -94,7 +99,7 @@ impl<'e> Client<'e> {
     /// Reads an object; `None` when there is none.
     pub fn get(&self, name: Name<'_>) -> Operation<'_, Option<FoundObject>, ReadError> {
         let message = message(|to| GetRequest { name }.encode(to));
-        self.operation(self.shard_of(name), GET, message, Repeat::Always, |answer| {
+        self.operation(self.route(name), GET, message, Repeat::Always, |answer| {
             let Some((version, value)) = found(&answer)? else { return Ok(None) };
             let value = answer.len() - value.len()..answer.len();
             Ok(Some(FoundObject::new(version, answer, value)))
@@ -110,14 +115,14 @@ impl<'e> Client<'e> {
     ) -> Operation<'_, u64, WriteError> {
         let put = PutRequest { name, value, condition };
         let message = message(|to| put.encode(to));
-        self.operation(self.shard_of(name), PUT, message, Repeat::IfNotSent, written)
+        self.operation(self.route(name), PUT, message, Repeat::IfNotSent, written)
     }
 
     /// Deletes an object if the one that is there fulfils the condition; gives the version that it had,
     /// `None` when there was none.
     pub fn delete(&self, name: Name<'_>, condition: Condition) -> Operation<'_, Option<u64>, WriteError> {
         let message = message(|to| DeleteRequest { name, condition }.encode(to));
-        self.operation(self.shard_of(name), DELETE, message, Repeat::IfNotSent, |answer| {
+        self.operation(self.route(name), DELETE, message, Repeat::IfNotSent, |answer| {
             written(answer).map(|version| (version != 0).then_some(version))
         })
     }
@@ -126,7 +131,7 @@ impl<'e> Client<'e> {
     /// the new version and the sum.
     pub fn increment(&self, name: Name<'_>, amount: i64) -> Operation<'_, (u64, i64), IncrementError> {
         let message = message(|to| IncrementRequest { name, amount }.encode(to));
-        self.operation(self.shard_of(name), INCREMENT, message, Repeat::IfNotSent, |answer| {
+        self.operation(self.route(name), INCREMENT, message, Repeat::IfNotSent, |answer| {
             let IncrementResponse { version, sum, .. } = IncrementResponse::decode(&answer)?;
             Ok((version, sum))
         })
@@ -134,14 +139,14 @@ impl<'e> Client<'e> {
 
     /// What a shard holds.
     pub fn statistics(&self, shard: u32) -> Operation<'_, ShardStatistics, ReadError> {
-        self.operation(shard, STATISTICS, message(|_| ()), Repeat::Always, |answer| {
+        self.operation((shard, Route::Fixed), STATISTICS, message(|_| ()), Repeat::Always, |answer| {
             Ok(ShardStatistics::decode(&answer)?)
         })
     }
 
     /// Who has replicas of a shard's log; `None` if it is not replicated.
     pub fn replication(&self, shard: u32) -> Operation<'_, Option<Replication>, ReadError> {
-        self.operation(shard, REPLICATION, message(|_| ()), Repeat::Always, |answer| {
+        self.operation((shard, Route::Fixed), REPLICATION, message(|_| ()), Repeat::Always, |answer| {
             Ok(if answer.is_empty() { None } else { Some(Replication::decode(&answer)?) })
         })
     }
@@ -159,24 +164,37 @@ impl<'e> Client<'e> {
             to.push(u8::from(repairs));
             to.extend_from_slice(&run.to_le_bytes());
         });
-        self.operation(shard, SCRUB, message, Repeat::Always, |answer| Ok(decode_scrubbed(&answer)?))
+        self.operation((shard, Route::Fixed), SCRUB, message, Repeat::Always, |answer| {
+            Ok(decode_scrubbed(&answer)?)
+        })
     }
 
     /// Asks the primary of a shard to end, so that a process that waits takes over. It refuses durable tables
     /// from then on: patient clients ask again until they find the next primary.
     pub fn hand_over(&self, shard: u32) -> Operation<'_, (), ReadError> {
-        self.operation(shard, HAND_OVER, message(|_| ()), Repeat::Always, |_| Ok(()))
+        self.operation((shard, Route::Fixed), HAND_OVER, message(|_| ()), Repeat::Always, |_| Ok(()))
     }
 
     fn operation<'c, T, E>(
         &'c self,
-        shard: u32,
+        (shard, route): (u32, Route),
         service: Service,
         message: Vec<u8>,
         repeat: Repeat,
         decode: Decode<T, E>,
     ) -> Operation<'c, T, E> {
-        Operation { client: self, shard, service, message, repeat, timeout: None, decode }
+        Operation { client: self, shard, route, service, message, repeat, timeout: None, decode }
+    }
+
+    /// The shard that has an object, and how it is found again.
+    #[inline]
+    fn route(&self, name: Name<'_>) -> (u32, Route) {
+        // One shard has everything; then nobody needs the slot.
+        if self.shards() == 1 {
+            return (0, Route::Fixed);
+        }
+        let slot = hash_slot(name.key());
+        (self.shard_of_slot(slot), Route::Slot(slot))
     }
 
     /// Forgets a session that has ended.

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use farcall::Payload;
 
 use super::failure::{Failure, FromCode};
-use super::operation::{Operation, Repeat};
+use super::operation::{Operation, Repeat, Repeats};
+use super::placement::Route;
 use super::{Client, message};
 use crate::store::WriteError;
 use crate::wire::{ADD_CLIENT, DELETE, INCREMENT, ONCE, OnceRequest, PUT};
@@ -74,13 +75,34 @@ impl Client<'_> {
         operation: Operation<'_, T, E>,
     ) -> Result<T, Failure<E>> {
         assert!(matches!(operation.service, PUT | DELETE | INCREMENT), "only writes happen once");
+        let mut operation = operation;
+        let mut follows = Repeats::new(self);
+        loop {
+            let outcome = self.once_at(&operation).await;
+            // The shard has no result of it: it did not happen there, and will not.
+            if !matches!(outcome, Err(Failure::WrongShard)) || !operation.follow(&mut follows).await {
+                return outcome;
+            }
+        }
+    }
+
+    /// Does a write once at the shard that it is for.
+    async fn once_at<T, E: FromCode + From<WriteError>>(
+        &self,
+        operation: &Operation<'_, T, E>,
+    ) -> Result<T, Failure<E>> {
         let shard = operation.shard;
         if self.identities.borrow()[shard as usize].is_none() {
-            let added: Operation<'_, u64, E> =
-                self.operation(shard, ADD_CLIENT, message(|_| ()), Repeat::Always, |answer: Payload| {
+            let added: Operation<'_, u64, E> = self.operation(
+                (shard, Route::Fixed),
+                ADD_CLIENT,
+                message(|_| ()),
+                Repeat::Always,
+                |answer: Payload| {
                     let number = <[u8; 8]>::try_from(&*answer).map_err(|_| Failure::Misunderstood)?;
                     Ok(u64::from_le_bytes(number))
-                });
+                },
+            );
             let client = added.await?;
             let fresh = Identity { client, next: 1, unanswered: BTreeSet::new() };
             self.identities.borrow_mut()[shard as usize].get_or_insert(fresh);
@@ -99,6 +121,8 @@ impl Client<'_> {
             repeat: Repeat::Always,
             client: operation.client,
             shard,
+            // What is asked for again must be asked where the result is.
+            route: Route::Fixed,
             timeout: operation.timeout,
             decode: operation.decode,
         };

@@ -9,6 +9,9 @@ use farcall::{CallError, Clock, Context, Instant, Payload, Pending, Service};
 
 use super::Client;
 use super::failure::{Failure, FromCode, no_answer, not_sent};
+use super::placement::{FOLLOWS_WITHIN, Route};
+use crate::placement::SlotMap;
+use crate::store::ReadError;
 use crate::wire::NotReplicated;
 
 /// The time between two tries of a patient client.
@@ -39,6 +42,7 @@ pub type Decode<T, E> = fn(Payload) -> Result<T, Failure<E>>;
 pub struct Operation<'c, T, E> {
     pub(super) client: &'c Client<'c>,
     pub(super) shard: u32,
+    pub(super) route: Route,
     pub(super) service: Service,
     pub(super) message: Vec<u8>,
     pub(super) repeat: Repeat,
@@ -54,11 +58,21 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
     }
 
     /// Asks and polls the endpoint until the answer is there.
-    pub fn wait(self) -> Result<T, Failure<E>> {
+    pub fn wait(mut self) -> Result<T, Failure<E>> {
         let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = self.start().and_then(|pending| pending.wait().map_err(no_answer));
             match outcome.and_then(|response| (self.decode)(response.take())) {
+                Err(Failure::WrongShard) if self.is_followed(&mut repeats) => {
+                    if let Some(asked) = self.asks_for_map()
+                        && !self.is_found(asked.wait())
+                    {
+                        return Err(Failure::WrongShard);
+                    }
+                    while !repeats.is_due() {
+                        self.client.endpoint.poll_once();
+                    }
+                }
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {
                     while !repeats.is_due() {
                         self.client.endpoint.poll_once();
@@ -79,10 +93,14 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         T: 'static,
         E: 'static,
     {
-        let decode = self.decode;
+        let (decode, placement) = (self.decode, self.client.placement.clone());
         let started = self.call()?.then(move |context, outcome| {
             let outcome = outcome.as_ref().map(|answer| answer.take());
-            callback(context, outcome.map_err(|error: &CallError| no_answer(error.clone())).and_then(decode));
+            let outcome = outcome.map_err(|error: &CallError| no_answer(error.clone())).and_then(decode);
+            if matches!(outcome, Err(Failure::WrongShard)) {
+                placement.refused();
+            }
+            callback(context, outcome);
         });
         started.map(drop).map_err(|error| {
             let failure = not_sent(error);
@@ -91,7 +109,7 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         })
     }
 
-    async fn done(self) -> Result<T, Failure<E>> {
+    async fn done(mut self) -> Result<T, Failure<E>> {
         let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = match self.start() {
@@ -99,6 +117,11 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
                 Err(failure) => Err(failure),
             };
             match outcome.and_then(|response| (self.decode)(response.take())) {
+                Err(Failure::WrongShard) if self.route != Route::Fixed => {
+                    if !self.follow(&mut repeats).await {
+                        return Err(Failure::WrongShard);
+                    }
+                }
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {
                     poll_fn(|context| repeats.poll_due(context)).await;
                 }
@@ -107,7 +130,41 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
     }
 
+    /// Goes to where the object is by now, after its shard has refused it; says whether to ask again.
+    pub(super) async fn follow(&mut self, repeats: &mut Repeats) -> bool {
+        if !self.is_followed(repeats) {
+            return false;
+        }
+        if let Some(asked) = self.asks_for_map()
+            && !self.is_found(asked.await)
+        {
+            return false;
+        }
+        poll_fn(|context| repeats.poll_due(context)).await;
+        true
+    }
+
+    /// Whether a shard that has refused an object, because its hash slot is elsewhere, is left for another.
+    fn is_followed(&self, repeats: &mut Repeats) -> bool {
+        self.route != Route::Fixed && repeats.follows()
+    }
+
+    /// Asks the shard that refused where the object is, if that follows from its slot.
+    fn asks_for_map(&self) -> Option<Operation<'c, SlotMap, ReadError>> {
+        matches!(self.route, Route::Slot(_)).then(|| self.client.slot_map(self.shard))
+    }
+
+    /// Goes to where the object is by now; says whether slots of this store move.
+    fn is_found(&mut self, said: Result<SlotMap, Failure<ReadError>>) -> bool {
+        let is_known = self.client.learn(said);
+        if let Route::Slot(slot) = self.route {
+            self.shard = self.client.shard_of_slot(slot);
+        }
+        is_known
+    }
+
     fn call(&self) -> Result<farcall::Call<'c, '_>, Failure<E>> {
+        self.client.refresh(self.shard);
         let peer = self.client.peer(self.shard)?;
         let call = self.client.endpoint.call(peer, self.service, &self.message);
         Ok(match self.timeout {
@@ -149,18 +206,27 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
 }
 
 /// How often, and for how long, an operation is tried again.
-struct Repeats {
+pub(super) struct Repeats {
     clock: Clock,
     at_once: usize,
     until: Instant,
     due: Instant,
+    /// Until when an object is followed whose hash slot moves.
+    follows_until: Option<Instant>,
 }
 
 impl Repeats {
-    fn new(client: &Client<'_>) -> Self {
+    pub(super) fn new(client: &Client<'_>) -> Self {
         let clock = client.endpoint.clock();
         let now = clock.now();
-        Self { clock, at_once: 0, until: now + client.patience, due: now }
+        Self { clock, at_once: 0, until: now + client.patience, due: now, follows_until: None }
+    }
+
+    /// Tries again in a while where the object is, if there is time left.
+    pub(super) fn follows(&mut self) -> bool {
+        let now = self.clock.now();
+        self.due = now + TRY_AGAIN_AFTER;
+        now < *self.follows_until.get_or_insert(now + FOLLOWS_WITHIN)
     }
 
     /// Tries again in a while, if there is time left.
@@ -175,7 +241,7 @@ impl Repeats {
     }
 
     /// Ready when it is due. What waits is polled by its executor, as everything that an endpoint has is.
-    fn poll_due(&self, context: &mut TaskContext<'_>) -> Poll<()> {
+    pub(super) fn poll_due(&self, context: &mut TaskContext<'_>) -> Poll<()> {
         if self.is_due() {
             return Poll::Ready(());
         }

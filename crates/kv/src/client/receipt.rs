@@ -20,8 +20,8 @@ pub struct Receipt<T> {
 
 impl<'c, T, E> Operation<'c, T, E> {
     fn decoded_by<U>(self, decode: Decode<U, E>) -> Operation<'c, U, E> {
-        let Self { client, shard, service, message, repeat, timeout, decode: _ } = self;
-        Operation { client, shard, service, message, repeat, timeout, decode }
+        let Self { client, shard, route, service, message, repeat, timeout, decode: _ } = self;
+        Operation { client, shard, route, service, message, repeat, timeout, decode }
     }
 }
 

@@ -5,6 +5,7 @@ use farcall::Payload;
 use super::failure::{Failure, FromCode};
 use super::many::join;
 use super::operation::Repeat;
+use super::placement::Route;
 use super::{Client, message};
 use crate::TableId;
 use crate::durable::Level;
@@ -62,7 +63,7 @@ impl Client<'_> {
     pub async fn create_table(&self, name: &str) -> Result<TableId, Failure<CreateTableError>> {
         let table = TableId::of(name).map_err(|error| Failure::Store(error.into()))?;
         let calls = (0..self.shards())
-            .map(|shard| self.operation(shard, CREATE_TABLE, name.into(), Repeat::Always, Ok))
+            .map(|shard| self.operation((shard, Route::Fixed), CREATE_TABLE, name.into(), Repeat::Always, Ok))
             .collect();
         for answer in join(calls).await {
             let answer: Payload = answer?;
@@ -89,7 +90,9 @@ impl Client<'_> {
             TableId::of(name).map_err(|error| Failure::Store(CreateTableError::from(error).into()))?;
         let message = message(|to| CreateTableRequest { level, name }.encode(to));
         let calls = (0..self.shards())
-            .map(|shard| self.operation(shard, CREATE_TABLE_AT, message.clone(), Repeat::Always, Ok))
+            .map(|shard| {
+                self.operation((shard, Route::Fixed), CREATE_TABLE_AT, message.clone(), Repeat::Always, Ok)
+            })
             .collect();
         for answer in join(calls).await {
             let answer: Payload = answer?;
@@ -104,7 +107,7 @@ impl Client<'_> {
     /// Drops a table with all that is in it on all shards; says whether one of them had it.
     pub async fn drop_table(&self, name: &str) -> Result<bool, Failure<WriteError>> {
         let calls = (0..self.shards())
-            .map(|shard| self.operation(shard, DROP_TABLE, name.into(), Repeat::Always, Ok))
+            .map(|shard| self.operation((shard, Route::Waiting), DROP_TABLE, name.into(), Repeat::Always, Ok))
             .collect();
         let mut was_there = false;
         for answer in join(calls).await {

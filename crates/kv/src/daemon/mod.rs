@@ -11,6 +11,7 @@ mod counters;
 pub(crate) mod flight;
 mod host;
 mod message;
+mod moving;
 mod observe;
 mod shards;
 mod waiting;
@@ -35,11 +36,12 @@ use self::shards::Shards;
 use self::waiting::WaitingRequests;
 use crate::durable::{Parked, Released};
 use crate::guard::{TableGuard, words_of};
+use crate::placement::Mover;
 use crate::replicated::Replicator;
-use crate::shard::{Answer, Shard, Turn};
+use crate::shard::{Answer, NotHere, Shard, Turn};
 use crate::shared::{Held, SharedShard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
-use crate::wire::{Code, DELETE, GET, INCREMENT, ONCE, PUT};
+use crate::wire::{Code, DELETE, GET, INCREMENT, LOOK_AT_MAP, ONCE, PUT};
 
 /// So many turns after a request for one object the requests for many are still done in short turns: such a
 /// client may ask again.
@@ -71,6 +73,8 @@ pub struct Daemon<'e> {
     waiting: WaitingRequests,
     /// Carries what the shard's log says to its backups.
     replicator: Option<Replicator<'e>>,
+    /// Follows the map of hash slots, and moves what is to go from here.
+    mover: Option<Mover>,
     /// What its clients may do; `None` without a policy, so that they may do everything.
     guard: Option<TableGuard>,
     turns: u64,
@@ -103,7 +107,7 @@ impl<'e> Daemon<'e> {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
         let waiting = WaitingRequests::default();
-        let (replicator, guard) = (None, None);
+        let (replicator, mover, guard) = (None, None, None);
         let (turns, object_turn, idle_turns, attend_at) = (0, 0, 0, Instant::ZERO);
         Self {
             endpoint,
@@ -112,6 +116,7 @@ impl<'e> Daemon<'e> {
             slots,
             waiting,
             replicator,
+            mover,
             guard,
             turns,
             object_turn,
@@ -220,6 +225,7 @@ impl<'e> Daemon<'e> {
         if let Some(replicator) = &mut self.replicator {
             taken += replicator.turn();
         }
+        taken += self.move_slots();
         observer.ended(Phase::Slots, taken);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(ATTEND_EVERY) {
@@ -255,7 +261,8 @@ impl<'e> Daemon<'e> {
         }
         // Neither a lease that is due nor the registry's answer wakes anybody: what else a replicator waits for
         // comes over the network.
-        self.endpoint.stay_awake(self.clients() > 0 || self.shard.is_flushing());
+        let moves = self.mover.as_ref().is_some_and(Mover::is_working);
+        self.endpoint.stay_awake(moves || self.clients() > 0 || self.shard.is_flushing());
         self.endpoint.sleep_at_most(if self.replicator.is_some() { REPLICATOR_NAP } else { Duration::MAX });
         // It may sleep now, and others use the shard meanwhile.
         self.shard.release();
@@ -269,7 +276,7 @@ impl<'e> Daemon<'e> {
     #[inline]
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
         let Self { endpoint, shard, shards, slots, waiting, turns, object_turn, counters, .. } = self;
-        let (replicator, guard) = (&mut self.replicator, &mut self.guard);
+        let (replicator, mover, guard) = (&mut self.replicator, &self.mover, &mut self.guard);
         // The events are seen after the requests: both need what waits.
         let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
@@ -284,6 +291,11 @@ impl<'e> Daemon<'e> {
             if is_for_one_object(request.service()) || request.service() == ONCE {
                 *object_turn = *turns;
                 shard.shard().handle(request, reply);
+            } else if request.service() == LOOK_AT_MAP
+                && let Some(mover) = mover
+            {
+                mover.look();
+                reply.send(&[]);
             } else {
                 waiting.borrow_mut().push(request, reply);
             }
@@ -291,7 +303,13 @@ impl<'e> Daemon<'e> {
         };
         let on_event = |_: &mut Context<'_>, event: Event<'_>| match event {
             Event::Completed { token, outcome } => {
-                pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
+                let to = SlotAddress::from_bits(token);
+                if mover.is_some() && moving::is_elsewhere(outcome) {
+                    // Nothing was changed, and the map will say where it is.
+                    slots.take_again(to);
+                } else {
+                    pass_back(slots, to, outcome, counters);
+                }
             }
             Event::PeerDown { peer, .. } => {
                 shards.lost(peer);
@@ -341,7 +359,8 @@ impl<'e> Daemon<'e> {
                     return responder.respond(Code::NotAllowed as u8, &[]);
                 }
                 let answer = SlotAnswer { responder, address, response_bytes_max, counters };
-                shard.shard().answer_object(service, request.bytes, answer, |_, owner, answer| {
+                shard.shard().answer_object(service, request.bytes, answer, |_, not_here, answer| {
+                    let NotHere::At(owner) = not_here else { return answer.responder.leave() };
                     counters.remote.increment();
                     if !shards.pass_on(endpoint, owner, service, request.bytes, address) {
                         counters.unanswered.increment();

@@ -46,6 +46,11 @@ impl Shards {
         shards
     }
 
+    /// The daemon's own.
+    pub fn own(&self) -> u32 {
+        self.own
+    }
+
     /// How many there are.
     #[inline]
     pub fn count(&self) -> u32 {
@@ -74,6 +79,13 @@ impl Shards {
         message: &[u8],
         address: SlotAddress,
     ) -> bool {
+        let Some(peer) = self.peer(endpoint, owner) else { return false };
+        endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
+    }
+
+    /// The session to a shard, if there is one.
+    #[inline]
+    pub fn peer(&mut self, endpoint: &Endpoint, owner: u32) -> Option<Peer> {
         let peer = self.peers[owner as usize];
         // We have opened a session to one that we had lost. One that says that it is the shard does not count
         // before the directory has confirmed it: it would be given what clients store.
@@ -81,10 +93,10 @@ impl Shards {
             if endpoint.unconfirmed_session_with(owner).is_some() {
                 self.look_soon(owner);
             }
-            return false;
+            return None;
         };
         self.peers[owner as usize] = Some(peer);
-        endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
+        Some(peer)
     }
 
     /// A session has ended. If it led to a shard, and no newer one does, that is looked for.

@@ -1,13 +1,12 @@
-//! The shards of a store as Redis Cluster's clients see them: servers, each with a range of hash slots.
+//! The shards of a store as Redis Cluster's clients see them: servers, each with ranges of hash slots.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use sha1::{Digest, Sha1};
 
-use crate::wire::{HASH_SLOTS, shard_of_slot};
-
-/// The servers of all shards. Where the others are is learnt while this one serves.
+/// The servers of all shards. Where the others are is learnt while this one serves; which slots they have its
+/// shard knows.
 #[derive(Debug)]
 pub struct Cluster {
     own: u32,
@@ -72,18 +71,6 @@ impl Cluster {
         }
     }
 
-    /// The first and the last hash slot of a shard.
-    pub fn slots(&self, shard: u32) -> (u32, u32) {
-        let shards = self.shards();
-        let first = |shard: u32| (shard * HASH_SLOTS).div_ceil(shards);
-        (first(shard), first(shard + 1) - 1)
-    }
-
-    /// The shard that has a hash slot.
-    pub fn shard_of(&self, slot: u32) -> u32 {
-        shard_of_slot(slot, self.shards())
-    }
-
     /// What names a shard's server for clients, as long as there is the store.
     pub fn id(&self, shard: u32) -> String {
         let digest = Sha1::digest(format!("farcall-kv shard {shard} of {}", self.shards()));
@@ -99,25 +86,6 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::SHARDS_MAX;
-
-    #[test]
-    fn every_slot_has_the_shard_whose_range_it_is_in() {
-        for shards in [1, 2, 3, 7, 1000, SHARDS_MAX] {
-            let cluster = Cluster::new(0, shards);
-            let mut next = 0;
-            for shard in 0..shards {
-                let (first, last) = cluster.slots(shard);
-                assert_eq!(first, next, "{shard} of {shards}");
-                for slot in [first, last] {
-                    assert_eq!(cluster.shard_of(slot), shard, "{slot} of {shards}");
-                }
-                next = last + 1;
-            }
-            assert_eq!(next, HASH_SLOTS);
-        }
-    }
-
     #[test]
     fn places_are_hosts_with_ports() {
         let place = |text: &str| ServerPlace::parse(text).map(|place| place.to_string());

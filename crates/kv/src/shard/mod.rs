@@ -9,6 +9,7 @@ mod counters;
 mod creating;
 mod durable;
 mod once;
+mod placement;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use farcall_driver::CounterFile;
 pub use answer::Answer;
 pub use counters::ShardCounters;
 pub(crate) use durable::NotExtended;
+use placement::Placement;
 #[cfg(test)]
 pub(crate) use results::Known;
 pub(crate) use results::{Recorded, Results};
@@ -27,10 +29,10 @@ use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest,
-    HAND_OVER, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET, MULTI_PUT, Malformed,
-    MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE, PAGE_BYTES_MAX, PUT,
-    PutRequest, REPLICATION, SCAN, SCRUB, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
-    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
+    HAND_OVER, IMPORT, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET, MULTI_PUT,
+    Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE, PAGE_BYTES_MAX, PUT,
+    PutRequest, REPLICATION, SCAN, SCRUB, SLOT_MAP, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
+    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
 };
 use crate::{Name, TableId};
 
@@ -67,6 +69,8 @@ pub struct Shard {
     shards: u32,
     /// The log of its durable tables, if it has one.
     durable: Option<Box<Durable>>,
+    /// What a map says of it; without one the number of shards does.
+    placement: Option<Box<Placement>>,
     /// Results of writes that happen once.
     results: Results,
     counters: ShardCounters,
@@ -85,7 +89,8 @@ impl Shard {
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
         let (turn, gathered) = (Turn::LONG, Vec::new());
         let results = Results::default();
-        Self { store, shard, shards, durable: None, results, counters, turn, gathered }
+        let (durable, placement) = (None, None);
+        Self { store, shard, shards, durable, placement, results, counters, turn, gathered }
     }
 
     /// Does so much of each request for many objects from now on.
@@ -133,7 +138,7 @@ impl Shard {
     pub fn answer<A: Answer>(&mut self, service: Service, message: &[u8], reply: A) {
         match service {
             GET | PUT | DELETE | INCREMENT => {
-                let wrong_shard = |shard: &Self, _, reply: A| shard.refuse(reply, Code::WrongShard);
+                let wrong_shard = |shard: &Self, why: NotHere, reply: A| shard.refuse(reply, why.into());
                 self.answer_object(service, message, reply, wrong_shard);
             }
             _ => self.answer_rare(service, message, reply),
@@ -151,7 +156,7 @@ impl Shard {
         service: Service,
         message: &[u8],
         reply: A,
-        elsewhere: impl FnOnce(&Self, u32, A),
+        elsewhere: impl FnOnce(&Self, NotHere, A),
     ) {
         let not_mine = match service {
             GET => match self.mine(GetRequest::decode(message), |get| get.name) {
@@ -174,7 +179,8 @@ impl Shard {
         };
         match not_mine {
             NotMine::Malformed => self.refuse(reply, Code::Malformed),
-            NotMine::Of(shard) => elsewhere(self, shard, reply),
+            NotMine::Of(shard) => elsewhere(self, NotHere::At(shard), reply),
+            NotMine::Frozen => elsewhere(self, NotHere::Frozen, reply),
         }
     }
 
@@ -193,6 +199,8 @@ impl Shard {
             REPLICATION => self.tell_replication(reply),
             SCRUB => self.scrub(message, reply),
             HAND_OVER => self.hand_over(reply),
+            SLOT_MAP => self.tell_map(reply),
+            IMPORT => self.import(message, reply),
             _ => self.refuse(reply, Code::Malformed),
         }
     }
@@ -211,8 +219,8 @@ impl Shard {
     #[inline(always)]
     fn mine<T>(&self, request: Result<T, Malformed>, name: impl Fn(&T) -> Name<'_>) -> Result<T, NotMine> {
         let request = request.map_err(|Malformed| NotMine::Malformed)?;
-        let shard = shard_of(name(&request), self.shards);
-        if shard == self.shard { Ok(request) } else { Err(NotMine::Of(shard)) }
+        self.has_key(name(&request).key())?;
+        Ok(request)
     }
 
     #[inline]
@@ -358,7 +366,7 @@ impl Shard {
         self.counters.scans.increment();
         let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
         let is_durable = self.is_durable(scan.table);
-        if let Err(code) = self.may_answer_of(is_durable) {
+        if let Err(code) = self.may_scan().and_then(|()| self.may_answer_of(is_durable)) {
             return self.refuse(reply, code);
         }
         let bytes = ((scan.page_bytes & !NAMES_LEFT_OUT) as usize).min(self.turn.read_bytes);
@@ -388,6 +396,9 @@ impl Shard {
     fn drop_named_table(&mut self, message: &[u8], reply: impl Answer) {
         let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
         let Ok(table) = TableId::of(name) else { return self.refuse(reply, Code::Malformed) };
+        if self.holds_tables() {
+            return self.refuse(reply, Code::SlotsMoving);
+        }
         if self.is_durable(table) {
             return self.drop_durable(name, table, reply);
         }
@@ -415,6 +426,26 @@ enum NotMine {
     Malformed,
     /// Another shard has the object.
     Of(u32),
+    /// Another shard is about to have it.
+    Frozen,
+}
+
+/// Where an object is that a shard does not answer for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotHere {
+    /// At this shard.
+    At(u32),
+    /// Nowhere, for a moment: its hash slot is on its way.
+    Frozen,
+}
+
+impl From<NotHere> for Code {
+    fn from(not_here: NotHere) -> Self {
+        match not_here {
+            NotHere::At(_) => Self::WrongShard,
+            NotHere::Frozen => Self::SlotsMoving,
+        }
+    }
 }
 
 impl From<NotMine> for Code {
@@ -422,6 +453,7 @@ impl From<NotMine> for Code {
         match not_mine {
             NotMine::Malformed => Self::Malformed,
             NotMine::Of(_) => Self::WrongShard,
+            NotMine::Frozen => Self::SlotsMoving,
         }
     }
 }

@@ -169,6 +169,12 @@ pub struct Responder<'a> {
 }
 
 impl Responder<'_> {
+    /// Does not respond: the request is taken once more, as if it had come just now.
+    pub fn leave(&mut self) {
+        assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
+        self.slot.stage = Stage::Waiting;
+    }
+
     /// Responds; the slot waits for its next request.
     ///
     /// # Panics

@@ -207,16 +207,23 @@ impl SlotServer {
         taken
     }
 
+    /// Takes the request of an address once more, as if it had come just now.
+    pub fn take_again(&mut self, to: SlotAddress) {
+        if let Some(mut responder) = self.owed(to) {
+            responder.leave();
+        }
+    }
+
     /// Gives the response that is owed to an address. One for a client that is gone goes nowhere.
     pub fn respond(&mut self, to: SlotAddress, tag: u8, response: &[u8]) {
-        let Some(Place { client: Some(client), generation }) = self.places.get_mut(usize::from(to.client))
-        else {
-            return;
-        };
-        if *generation == to.generation
-            && let Some(mut responder) = client.owed(usize::from(to.slot))
-        {
+        if let Some(mut responder) = self.owed(to) {
             responder.respond(tag, response);
         }
+    }
+
+    fn owed(&mut self, to: SlotAddress) -> Option<Responder<'_>> {
+        let place = self.places.get_mut(usize::from(to.client))?;
+        let client = place.client.as_mut().filter(|_| place.generation == to.generation)?;
+        client.owed(usize::from(to.slot))
     }
 }

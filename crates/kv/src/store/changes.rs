@@ -8,6 +8,7 @@ use core::ops::Range;
 use super::collecting::collection_place;
 use super::collections::{Collection, CollectionKind, Elements, NoCollection, Steps};
 use super::entry::{Entry, Kind, Tail};
+use super::moving::Watched;
 use super::segments::Place;
 use super::writing::Old;
 use super::{Store, WriteError};
@@ -44,6 +45,8 @@ struct Tracked {
 pub struct Changes {
     tables: Vec<Tracked>,
     pub(super) happened: Vec<Change>,
+    /// What is noted for a move of hash slots, while there is one.
+    pub(super) watched: Option<Box<Watched>>,
 }
 
 impl Changes {
@@ -64,11 +67,21 @@ impl Changes {
         self.tables.iter().any(|table| table.number == number)
     }
 
+    /// A table has lost everything, which nobody notes by key.
+    fn emptied(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.is_emptied = true;
+        }
+    }
+
     /// An object of a table took the place of another one, or of none.
     pub fn replaced(&mut self, number: u32, key: &[u8], (old_bytes, new_bytes): (u64, u64)) {
         if let Some(table) = self.table(number) {
             table.record_bytes = (table.record_bytes + new_bytes).saturating_sub(old_bytes);
             let table = table.id;
+            if let Some(watched) = &mut self.watched {
+                watched.touch(table, key);
+            }
             self.happened.push(Change::Object { table, key: key.to_vec() });
         }
     }
@@ -108,6 +121,7 @@ impl Store {
     /// A table is not durable any more.
     pub(crate) fn untrack(&mut self, table: TableId) {
         self.changes.tables.retain(|tracked| tracked.id != table);
+        self.changes.emptied();
     }
 
     /// What happened since this was last asked for.
@@ -163,6 +177,7 @@ impl Store {
         {
             (tracked.number, tracked.record_bytes) = (number, 0);
             self.changes.happened.push(Change::Cleared { table });
+            self.changes.emptied();
         }
     }
 
@@ -235,6 +250,20 @@ impl Store {
             && let Some(steps) = self.collections.take_steps(place)
         {
             self.changes.happened.push(Change::Elements(steps));
+        }
+    }
+
+    /// Elements of a collection have changed.
+    #[inline]
+    pub(super) fn note_touched(&mut self, name: Name<'_>) {
+        if self.changes.watched.is_none() {
+            return;
+        }
+        let number = self.tables.find(name.table()).map(|table| table.number);
+        if number.is_some_and(|number| self.changes.tracks(number))
+            && let Some(watched) = &mut self.changes.watched
+        {
+            watched.touch(name.table(), name.key());
         }
     }
 

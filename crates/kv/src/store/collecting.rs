@@ -102,6 +102,7 @@ impl Store {
             let body = body_of(collection);
             self.log.rewrite(place, name.key().len(), self.last_version, &body, tail);
             self.note_elements(collection);
+            self.note_touched(name);
         }
         self.count_beside();
         Ok(Some(done))

@@ -23,6 +23,7 @@ mod index;
 mod log;
 mod logged_long;
 mod long;
+mod moving;
 mod object;
 mod reserve;
 mod restore;
@@ -63,6 +64,7 @@ use self::scan::{Start, walk};
 use self::segments::Place;
 use self::tables::{Dropped, Table, Tables};
 use self::writing::{Old, dying_bytes, object_bytes};
+use crate::placement::SlotSet;
 use crate::{Name, TableId, Value, decimal};
 use farcall_base::SipKey;
 
@@ -119,6 +121,8 @@ pub struct Store {
     now: u64,
     /// For the key of an object that is written, used again.
     key: Vec<u8>,
+    /// Hash slots whose objects are in no page.
+    hidden: Option<Box<SlotSet>>,
 }
 
 impl Store {
@@ -147,6 +151,7 @@ impl Store {
             long: LongValues::default(),
             now: 0,
             key: Vec::new(),
+            hidden: None,
         })
     }
 
@@ -423,6 +428,18 @@ impl Store {
         from: ScanFrom<'_>,
         limits: PageLimits,
         is_wanted: fn(&Entry<'_>) -> bool,
+        visit: impl FnMut(Object<'s>),
+    ) -> Result<ScanNext, ReadError> {
+        let is_shown = |entry: &Entry<'_>| is_wanted(entry) && !self.is_hidden(entry.key());
+        self.scan_all(table, from, limits, is_shown, visit)
+    }
+
+    fn scan_all<'s>(
+        &'s self,
+        table: TableId,
+        from: ScanFrom<'_>,
+        limits: PageLimits,
+        is_wanted: impl Fn(&Entry<'_>) -> bool,
         mut visit: impl FnMut(Object<'s>),
     ) -> Result<ScanNext, ReadError> {
         let table = self.tables.find(table).ok_or(ReadError::UnknownTable)?;

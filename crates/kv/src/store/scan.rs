@@ -58,7 +58,7 @@ pub struct Start<'a> {
 /// wanted.
 pub fn walk<'a>(
     log: &'a Log,
-    (table, is_wanted): (u32, fn(&Entry<'_>) -> bool),
+    (table, is_wanted): (u32, impl Fn(&Entry<'_>) -> bool),
     start: Start<'_>,
     limits: PageLimits,
     mut visit: impl FnMut(Slot, Entry<'a>),

@@ -56,11 +56,13 @@ pub enum Code {
     WeakTable = 22,
     /// The object's value is longer than a message can be.
     TooLong = 23,
+    /// The object's hash slot is about to be another shard's. Nothing was changed: ask again.
+    SlotsMoving = 24,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -85,6 +87,7 @@ impl Code {
         Self::WeakLog,
         Self::WeakTable,
         Self::TooLong,
+        Self::SlotsMoving,
     ];
 
     /// The code that a number means.

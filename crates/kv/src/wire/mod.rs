@@ -65,6 +65,13 @@ pub const BACKUP: Service = Service(288);
 /// Creates a table whose writes survive what a level says. Shards of older versions refuse it as malformed.
 pub const CREATE_TABLE_AT: Service = Service(289);
 
+/// Tells which shard has which hash slots.
+pub const SLOT_MAP: Service = Service(290);
+/// Gives the destination of a move a page of what the source has.
+pub const IMPORT: Service = Service(291);
+/// Says that the map of hash slots has changed.
+pub const LOOK_AT_MAP: Service = Service(292);
+
 /// The most shards of a store.
 pub const SHARDS_MAX: u32 = 1024;
 

@@ -40,7 +40,9 @@ impl Served {
 
     /// With this much memory and these options.
     pub fn with(memory_bytes: usize, options: Options) -> Self {
-        Self::of(Shard::new(Store::new(memory_bytes).expect("enough"), 0, 1), options)
+        let cluster = options.cluster.as_ref();
+        let (own, shards) = cluster.map_or((0, 1), |cluster| (cluster.own(), cluster.shards()));
+        Self::of(Shard::new(Store::new(memory_bytes).expect("enough"), own, shards), options)
     }
 
     /// With this shard, whose log nobody turns.

@@ -120,7 +120,7 @@ impl Engine {
             return Err(Refusal::TOO_LONG);
         }
         if let Some(cluster) = &self.cluster {
-            super::cluster::check(cluster, command, args)?;
+            super::cluster::check(cluster, shard, command, args)?;
         }
         self.check_policy(command, args, session)?;
         let queued = session.transaction.as_ref().map_or(0, |transaction| transaction.long_bytes());

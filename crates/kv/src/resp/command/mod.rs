@@ -21,6 +21,7 @@ mod long;
 mod lookup;
 mod numbers;
 mod persistence;
+mod placement;
 mod pubsub;
 mod ranges;
 mod scripts;
@@ -113,6 +114,8 @@ pub struct Engine {
     guard: Option<TableGuard>,
     password: Option<String>,
     cluster: Option<Arc<Cluster>>,
+    /// The version of the map by which clients were sent on that wait for keys.
+    map_version: u64,
     port: u16,
     clients_max: usize,
     /// Memory that all clients may take together; 0 is no limit.
@@ -168,6 +171,7 @@ impl Engine {
             guard,
             password: options.password.clone(),
             cluster: options.cluster.clone(),
+            map_version: shard.map_version(),
             port: port.unwrap_or(0),
             clients_max: options.clients_max,
             clients_bytes_max: options.clients_bytes_max,
@@ -221,6 +225,7 @@ impl Engine {
         const EVICTED_PER_TURN: usize = 64;
         self.serve_log_waits(shard);
         self.end_waits();
+        self.send_waiting_on(shard);
         self.serve_waiting(shard);
         let expired = shard.expire(EXPIRED_PER_TURN);
         self.counters.expired.add(expired as u64);
@@ -254,10 +259,20 @@ impl Engine {
         reply: &mut Reply,
         shard: &mut Shard,
     ) -> bool {
-        let found = self.find(args, session);
+        let found = self.find(args, session, shard);
         let found = match incoming::refusal_of(&session.longs) {
             Some(refusal) => found.and(Err(refusal)),
             None => found,
+        };
+        let found = match found {
+            Ok(command) if self.waits_for_slots(command, args, session, shard) => {
+                // What was taken out of a request is not there a second time.
+                if session.longs.is_empty() {
+                    return false;
+                }
+                Err(placement::TRY_AGAIN)
+            }
+            found => found,
         };
         if let (Ok(command), true) = (&found, shard.has_log()) {
             match self.admit(command, args, session, shard) {
@@ -381,7 +396,7 @@ impl Engine {
 
     /// The command that a client may run.
     #[inline]
-    fn find(&self, args: Args<'_>, session: &Session) -> Result<&'static Command, Refusal> {
+    fn find(&self, args: Args<'_>, session: &Session, shard: &Shard) -> Result<&'static Command, Refusal> {
         let command = self.lookup.find(args.at(0)).ok_or_else(|| unknown(args))?;
         if !command.takes(args.len()) {
             return Err(Refusal::arguments(command.name));
@@ -391,7 +406,10 @@ impl Engine {
         }
         pubsub::check(session, command.name)?;
         if let Some(cluster) = &self.cluster {
-            cluster::check(cluster, command, args)?;
+            cluster::check(cluster, shard, command, args)?;
+            if let Some(transaction) = session.transaction.as_ref().filter(|_| command.name == "exec") {
+                Self::check_transaction(cluster, transaction, session, shard)?;
+            }
         }
         Ok(command)
     }

@@ -14,6 +14,7 @@ use crate::resp::clients::Handle;
 use crate::resp::parse::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Replies, Session};
+use crate::wire::hash_slot;
 use crate::{Name, Shard, TableId};
 
 /// The most keys that a client waits for.
@@ -87,6 +88,11 @@ impl Waiting {
             Some(Retry::Key(key)) => Some(key),
             Some(Retry::Log) | None => None,
         }
+    }
+
+    /// The keys that clients wait for, and who does.
+    pub fn waited_for(&self) -> impl Iterator<Item = (&[u8], impl Iterator<Item = Handle>)> {
+        self.by_key.iter().map(|(key, clients)| (&**key, clients.iter().copied()))
     }
 
     /// Whether any waits for the log, or for it to take what it is served.
@@ -220,7 +226,7 @@ impl Engine {
         let current = self.current;
         let mut stuck = VecDeque::new();
         while let Some(key) = self.waiting.ready.pop_front() {
-            if !self.may_serve(&key, shard) {
+            if shard.is_frozen(hash_slot(&key)) || !self.may_serve(&key, shard) {
                 stuck.push_back(key);
                 continue;
             }

@@ -1,0 +1,69 @@
+//! Which shard has which hash slots, and how ranges of them go from one shard to another while both serve.
+//!
+//! A store with a registry has a *map* there: ranges of slots with their shards, a version, and the moves in
+//! progress. It changes by compare and set only, and a move is done at one moment: when the map says so. The
+//! source copies objects to the destination, which stores them as its own and hides them; refuses the range
+//! for a moment; and sets the map. A primary that begins ends the moves in which its shard takes part, before
+//! it serves. So whoever dies leaves the range with one owner: that of the map.
+
+mod entries;
+mod keeper;
+mod map;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use entries::fuzz_import;
+pub(crate) use entries::{ImportHeader, ImportItem, ImportItems};
+pub use keeper::{Keeper, KeeperError, MAP_KEY, begin_move, give_up_move, load_map, settle};
+pub use map::{Ended, MoveRefused, SlotMap, SlotMove, SlotRange};
+pub use source::Mover;
+pub(crate) use source::{Exporter, tell};
+
+use core::fmt;
+
+use crate::wire::HASH_SLOTS;
+
+/// Words that a set of all slots takes.
+const WORDS: usize = HASH_SLOTS as usize / u64::BITS as usize;
+
+/// A set of hash slots.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotSet(Box<[u64; WORDS]>);
+
+impl Default for SlotSet {
+    fn default() -> Self {
+        Self(Box::new([0; WORDS]))
+    }
+}
+
+impl SlotSet {
+    /// Those of a range.
+    pub fn of(range: SlotRange) -> Self {
+        let mut set = Self::default();
+        (range.first..=range.last).for_each(|slot| set.insert(slot));
+        set
+    }
+
+    /// Adds a slot.
+    pub fn insert(&mut self, slot: u32) {
+        self.0[slot as usize / 64] |= 1 << (slot % 64);
+    }
+
+    /// Whether a slot is one of them.
+    #[inline]
+    pub fn has(&self, slot: u32) -> bool {
+        self.0[slot as usize / 64] >> (slot % 64) & 1 != 0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+}
+
+impl fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries((0..HASH_SLOTS).filter(|slot| self.has(*slot))).finish()
+    }
+}

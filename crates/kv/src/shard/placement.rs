@@ -1,0 +1,316 @@
+//! Which hash slots a shard has, and what it does while ranges of them move.
+
+use std::sync::Arc;
+
+use super::{Answer, NotMine, Shard};
+use crate::durable::{Durable, Level};
+use crate::placement::{
+    Exporter, ImportHeader, ImportItem, ImportItems, SlotMap, SlotMove, SlotRange, SlotSet,
+};
+use crate::store::{CollectionError, PageLimits, ScanFrom, ScanNext, WriteError};
+use crate::wire::{Code, HASH_SLOTS, Malformed, hash_slot, shard_of_slot};
+use crate::{Name, TableId};
+
+/// Entries that are looked at in a turn for objects that are another shard's now.
+const DROP_LOOKS: usize = 256;
+
+/// What is recorded of a message is at most this much longer, where it has short elements of collections.
+const RECORDS_PER_MESSAGE: usize = 4;
+
+/// Where the shard is that drops what is not its own.
+#[derive(Debug)]
+struct Dropping {
+    /// Tables that are left, the one that is walked last.
+    tables: Vec<TableId>,
+    from: u64,
+}
+
+/// A shard's part of a map.
+#[derive(Debug)]
+pub(super) struct Placement {
+    map: Arc<SlotMap>,
+    /// Nobody reads or writes these: they are about to be another shard's.
+    frozen: Option<SlotRange>,
+    /// A move whose destination this shard is.
+    incoming: Option<SlotMove>,
+    /// Everything of it is here: no table may be emptied until it has ended.
+    is_sealed: bool,
+    dropping: Option<Dropping>,
+}
+
+impl Shard {
+    /// Has the slots that a map says, unless it knows a later one.
+    pub fn adopt(&mut self, map: &Arc<SlotMap>) {
+        let before = self.placement.as_deref();
+        if before.is_some_and(|before| before.map.version() >= map.version()) {
+            return;
+        }
+        let incoming = map.moves().iter().find(|it| it.to == self.shard).copied();
+        let (number, own) = (|it: Option<SlotMove>| it.map(|it| it.number), self.shard);
+        let has_lost = |slot: u32| {
+            let had = before.map_or(own, |before| before.map.owner(slot));
+            had == own && map.owner(slot) != own
+        };
+        // What a move left that was given up, and what this process or the one before it has lost.
+        let had_incoming = before.and_then(|before| before.incoming);
+        let was_sealed = before.is_some_and(|before| before.is_sealed);
+        let is_left = had_incoming
+            .is_some_and(|it| number(incoming) != Some(it.number) && map.owner(it.range.first) != own);
+        let drops = is_left || map.version() > 0 && (0..HASH_SLOTS).any(has_lost);
+        let mut others = SlotSet::default();
+        (0..HASH_SLOTS).filter(|slot| map.owner(*slot) != own).for_each(|slot| others.insert(slot));
+        self.store.hide_slots(if map.version() > 0 { others } else { SlotSet::default() });
+        let is_going = |range: &SlotRange| map.moves().iter().any(|it| it.from == own && it.range == *range);
+        let (frozen, dropping) = match self.placement.take() {
+            Some(placement) => (placement.frozen.filter(is_going), placement.dropping),
+            None => (None, None),
+        };
+        let dropping = if drops { Some(self.all_tables()) } else { dropping };
+        let map = Arc::clone(map);
+        let is_same = number(had_incoming) == number(incoming);
+        if !is_same {
+            self.store.watch_slots(incoming.map(|it| (it.range, false)));
+        }
+        let is_sealed = is_same && was_sealed;
+        self.placement = Some(Box::new(Placement { map, frozen, incoming, is_sealed, dropping }));
+    }
+
+    fn all_tables(&self) -> Dropping {
+        Dropping { tables: self.table_ids().collect(), from: 0 }
+    }
+
+    fn table_ids(&self) -> impl Iterator<Item = TableId> {
+        self.store.table_names().filter_map(|name| TableId::of(name).ok())
+    }
+
+    /// The map, as far as the shard knows it.
+    pub fn map(&self) -> Arc<SlotMap> {
+        self.placement.as_ref().map_or_else(|| Arc::new(SlotMap::of(self.shards)), |it| Arc::clone(&it.map))
+    }
+
+    /// Changes with the map.
+    #[inline]
+    pub(crate) fn map_version(&self) -> u64 {
+        self.placement.as_ref().map_or(0, |placement| placement.map.version())
+    }
+
+    /// The shard that has a slot.
+    #[inline]
+    pub(crate) fn owner(&self, slot: u32) -> u32 {
+        match &self.placement {
+            None => shard_of_slot(slot, self.shards),
+            Some(placement) => placement.map.owner(slot),
+        }
+    }
+
+    /// Whether a slot is about to be another shard's, or this one's: nobody reads or writes it for a moment.
+    #[inline]
+    pub(crate) fn is_frozen(&self, slot: u32) -> bool {
+        let Some(placement) = &self.placement else { return false };
+        let sealed = placement.incoming.filter(|_| placement.is_sealed).map(|it| it.range);
+        placement.frozen.into_iter().chain(sealed).any(|range| range.has(slot))
+    }
+
+    /// Checks that a key is this shard's, and may be used now.
+    #[inline]
+    pub(super) fn has_key(&self, key: &[u8]) -> Result<(), NotMine> {
+        // One shard has everything; then nobody needs the slot.
+        if self.shards == 1 {
+            return Ok(());
+        }
+        let slot = hash_slot(key);
+        match self.owner(slot) {
+            _ if self.is_frozen(slot) => Err(NotMine::Frozen),
+            own if own == self.shard => Ok(()),
+            other => Err(NotMine::Of(other)),
+        }
+    }
+
+    /// Whether no table may be emptied for a moment: what is on its way would not be.
+    #[inline]
+    pub(crate) fn holds_tables(&self) -> bool {
+        self.placement.as_ref().is_some_and(|placement| placement.frozen.is_some() || placement.is_sealed)
+    }
+
+    /// A page that would have objects of a frozen range is not given: another shard may have newer ones.
+    pub(super) fn may_scan(&self) -> Result<(), Code> {
+        match self.placement.as_ref().and_then(|placement| placement.frozen) {
+            Some(_) => Err(Code::SlotsMoving),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes from now on what is written of a range, which is to be copied.
+    pub(crate) fn begin_export(&mut self, range: SlotRange) -> Exporter {
+        self.store.watch_slots(Some((range, true)));
+        let durable: Vec<_> =
+            self.table_ids().filter(|table| self.level_of(*table) != Level::Memory).collect();
+        Exporter::new(range, durable)
+    }
+
+    /// The range is not copied any more, and thaws.
+    pub(crate) fn end_export(&mut self) {
+        self.store.watch_slots(None);
+        if let Some(placement) = &mut self.placement {
+            placement.frozen = None;
+        }
+    }
+
+    /// From now on nobody reads or writes a range; gives the group of the log that has all that was done.
+    pub(crate) fn freeze(&mut self, range: SlotRange) -> u64 {
+        if let Some(placement) = &mut self.placement {
+            placement.frozen = Some(range);
+        }
+        self.group_of_all()
+    }
+
+    /// A table in memory alone that has objects of a range.
+    pub(crate) fn memory_table_in(&self, range: SlotRange) -> Option<String> {
+        let names = self.store.table_names().filter_map(|name| Some((name, TableId::of(name).ok()?)));
+        let in_memory = names.filter(|(_, table)| {
+            self.level_of(*table) == Level::Memory && self.store.table_objects(*table) > 0
+        });
+        in_memory
+            .map(|(name, _)| name.to_owned())
+            .find(|name| TableId::of(name).is_ok_and(|table| self.has_any_in(table, range)))
+    }
+
+    fn has_any_in(&self, table: TableId, range: SlotRange) -> bool {
+        let (mut from, mut has_any) = (0, false);
+        loop {
+            let limits = PageLimits { bytes: usize::MAX, looks: DROP_LOOKS };
+            let next = self.store.scan_hidden(table, ScanFrom::Hash(from), limits, |object| {
+                has_any |= range.has(hash_slot(object.key()));
+            });
+            match next {
+                Ok(ScanNext::Hash(next)) if !has_any => from = next,
+                _ => return has_any,
+            }
+        }
+    }
+
+    /// Deletes some objects that are another shard's, and records that; says whether there may be more.
+    pub(crate) fn drop_others(&mut self) -> bool {
+        let Some(placement) = &mut self.placement else { return false };
+        let (Some(dropping), map) = (&mut placement.dropping, Arc::clone(&placement.map)) else {
+            return false;
+        };
+        let Some(&table) = dropping.tables.last() else {
+            placement.dropping = None;
+            return false;
+        };
+        let (from, own) = (dropping.from, self.shard);
+        let mut keys = Vec::new();
+        let limits = PageLimits { bytes: usize::MAX, looks: DROP_LOOKS };
+        let next = self.store.scan_hidden(table, ScanFrom::Hash(from), limits, |object| {
+            if map.owner(hash_slot(object.key())) != own {
+                keys.push(object.key().to_vec());
+            }
+        });
+        for key in keys {
+            let Ok(name) = Name::new(table, &key) else { continue };
+            let is_admitted = match &mut self.durable {
+                Some(durable) => durable.admit(Durable::DELETE_BYTES_MAX, 0).is_ok(),
+                None => true,
+            };
+            if !is_admitted {
+                // In a later turn, from the same place.
+                return true;
+            }
+            let _ = self.store.import_gone(name);
+            self.record_changes();
+        }
+        if let Some(dropping) = self.placement.as_mut().and_then(|placement| placement.dropping.as_mut()) {
+            match next {
+                Ok(ScanNext::Hash(hash)) => dropping.from = hash,
+                _ => {
+                    dropping.tables.pop();
+                    dropping.from = 0;
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn tell_map(&self, reply: impl Answer) {
+        reply.send(&self.map().encode());
+    }
+
+    /// Takes over what the source of a move has; answers when it is as safe as the tables are.
+    pub(super) fn import(&mut self, message: &[u8], reply: impl Answer) {
+        // A copy, because a peer may change what lies in its memory.
+        let message = message.to_vec();
+        let imported = ImportHeader::decode(&message).map_err(|Malformed| Code::Malformed);
+        match imported.and_then(|(header, items)| self.take_over(header, items, message.len())) {
+            // What was there already may not be flushed yet.
+            Ok(()) => {
+                let when = self.durable.as_ref().map(|durable| durable.when_all());
+                self.answer_when(when.unwrap_or(crate::durable::When::Now), &[], reply);
+            }
+            Err(code) => self.refuse(reply, code),
+        }
+    }
+
+    fn take_over(&mut self, header: ImportHeader, items: ImportItems<'_>, bytes: usize) -> Result<(), Code> {
+        let placement = self.placement.as_ref().ok_or(Code::Malformed)?;
+        let incoming = placement.incoming.filter(|it| it.number == header.number).ok_or(Code::WrongShard)?;
+        if placement.dropping.is_some() {
+            return Err(Code::Busy);
+        }
+        if self.store.watched().is_none_or(|watched| watched.is_emptied) {
+            // What is here of it is not all that was sent.
+            return Err(Code::UnknownTable);
+        }
+        for item in items {
+            let name = item.map_err(|Malformed| Code::Malformed)?.name();
+            if !incoming.range.has(hash_slot(name.key())) {
+                return Err(Code::Malformed);
+            }
+            if self.store.table_names().all(|table| TableId::of(table) != Ok(name.table())) {
+                return Err(Code::UnknownTable);
+            }
+            if self.level_of(name.table()) == Level::Memory {
+                return Err(Code::NoLog);
+            }
+        }
+        self.admit(bytes * RECORDS_PER_MESSAGE, bytes * RECORDS_PER_MESSAGE)?;
+        self.may_answer()?;
+        self.store.count_version(header.last_version);
+        for item in items.flatten() {
+            self.take_over_one(item)?;
+            self.record_changes();
+        }
+        if let Some(placement) = self.placement.as_mut().filter(|_| header.is_last) {
+            placement.is_sealed = true;
+        }
+        Ok(())
+    }
+
+    fn take_over_one(&mut self, item: ImportItem<'_>) -> Result<(), Code> {
+        match item {
+            ImportItem::Gone { name } => self.store.import_gone(name).map(drop).map_err(Code::from),
+            ImportItem::Value { name, version, deadline, value } => {
+                let found = self.store.get(name).map_err(Code::from)?;
+                if found.is_some_and(|object| object.is_collection()) {
+                    // It has a version of this store, which nobody has seen.
+                    self.store.import_gone(name).map_err(Code::from)?;
+                    self.record_changes();
+                }
+                self.store.import(name, value, (version, deadline)).map_err(Code::from)
+            }
+            ImportItem::Elements { name, deadline, kind, is_first, elements } => {
+                if is_first {
+                    self.store.import_gone(name).map_err(Code::from)?;
+                    self.record_changes();
+                }
+                let elements = elements.iter().flatten();
+                let imported = self.store.import_elements(name, (kind, deadline), elements);
+                imported.map_err(|error| match error {
+                    CollectionError::Write(error) => error.into(),
+                    CollectionError::TooMany => WriteError::OutOfMemory.into(),
+                    _ => Code::Malformed,
+                })
+            }
+        }
+    }
+}
