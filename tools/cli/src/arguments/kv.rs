@@ -9,6 +9,7 @@ use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
 use farcall_kv::VALUE_BYTES_MAX;
 use farcall_kv::durable::Level;
+use farcall_kv::placement::SlotRange;
 use farcall_kv::replicated::RegistryPlace;
 use farcall_kv::resp::{Place as RespPlace, policy_named};
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
@@ -91,6 +92,8 @@ pub enum KvCommand {
     Check(KvCheck),
     /// Moves a shard to a process that waits for it, while clients wait; the one that has it ends
     Move(KvMove),
+    /// Moves hash slots from one shard to another while both serve
+    MoveSlots(KvMoveSlots),
 }
 
 /// `farcall kv check`.
@@ -334,6 +337,25 @@ pub struct KvMove {
     /// The shard
     #[arg(long, default_value = "0", value_name = "NUMBER")]
     pub shard: u32,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv move-slots`.
+#[derive(Debug, Args)]
+pub struct KvMoveSlots {
+    /// The first and the last hash slot, such as 0-4095; `farcall kv status` shows whose they are
+    #[arg(value_name = "FIRST-LAST")]
+    pub slots: SlotRange,
+    /// The shard that has them
+    #[arg(long, value_name = "NUMBER")]
+    pub from: u32,
+    /// The shard that gets them
+    #[arg(long, value_name = "NUMBER")]
+    pub to: u32,
+    /// Gives such a move up that is on its way; nothing is moved then
+    #[arg(long)]
+    pub give_up: bool,
     #[command(flatten)]
     pub place: KvPlace,
 }

@@ -11,6 +11,7 @@ mod many;
 mod memory;
 mod moves;
 mod place;
+mod placement;
 mod primary;
 mod refused;
 mod replicas;
@@ -69,6 +70,7 @@ impl KvCommand {
             Self::Scrub(scrub) => &mut scrub.place,
             Self::Status(status) => &mut status.place,
             Self::Move(moved) => &mut moved.place,
+            Self::MoveSlots(moved) => &mut moved.place,
         })
     }
 }
@@ -102,5 +104,6 @@ pub fn run(kv: &mut Kv) -> Result<(), Failure> {
         KvCommand::Scrub(arguments) => scrub::run(arguments),
         KvCommand::Check(arguments) => check::run(arguments),
         KvCommand::Move(moved) => moves::run(moved),
+        KvCommand::MoveSlots(moved) => placement::run(moved),
     }
 }

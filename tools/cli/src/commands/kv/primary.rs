@@ -1,5 +1,8 @@
 //! A shard whose tables are replicated: it becomes the primary before it serves.
 
+use core::time::Duration;
+use std::thread;
+
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::said;
@@ -7,7 +10,10 @@ use farcall::{Endpoint, Node, TransportKind};
 use farcall_kv::Shard;
 use farcall_kv::daemon::Daemon;
 use farcall_kv::durable::Level;
-use farcall_kv::replicated::{Primary, PrimaryPlan, Replicator, TakeoverTimes, Waits};
+use farcall_kv::placement::{Keeper, KeeperError, settle};
+use farcall_kv::replicated::{
+    OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, TakeoverTimes, Waits,
+};
 use farcall_replica::Life;
 use serde_json::json;
 
@@ -20,10 +26,15 @@ use crate::output::Report;
 /// What is said of processes that are not the primary yet.
 static WAITS: said::Kind = said::Kind::new(said::Level::Info, "waits of a shard to become the primary");
 
+/// How long a registry that does not answer is left alone.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
 /// A shard that is the primary, and does not serve yet.
 pub struct Replicated<'a> {
     serve: &'a KvServe,
     primary: Primary,
+    /// Knows the map of hash slots, if there are several shards.
+    map_keeper: Option<Keeper>,
 }
 
 /// What must stay as long as the shard serves.
@@ -105,9 +116,11 @@ pub fn begin<'a>(
         })?;
     }
     let primary = Primary::begin(&plan, shard, &endpoint, tell).map_err(Failure::run)?;
+    // Before any door is open.
+    let map_keeper = if serve.shards > 1 { Some(map_keeper(serve, registry, shard)?) } else { None };
     data::create_tables(serve, shard)?;
     tell_recovered(serve, &primary, report)?;
-    Ok(Some(Replicated { serve, primary }))
+    Ok(Some(Replicated { serve, primary, map_keeper }))
 }
 
 /// What the process may be lost with.
@@ -151,10 +164,31 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
 impl Replicated<'_> {
     /// Lets a daemon carry the messages to the backups.
     pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
-        let Self { serve, primary } = self;
+        let Self { serve, primary, map_keeper } = self;
         let Primary { mirror, keeper, life, times, .. } = primary;
         let worker = keeper.hand_to(&mirror).map_err(Failure::run)?;
         daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease, &times));
+        if let Some(keeper) = map_keeper {
+            daemon.follow_map(keeper);
+        }
         Ok(Attached { _life: life })
     }
+}
+
+/// Ends the moves of hash slots that the last primary of this shard began, and follows the map from there.
+/// Until then nobody is answered.
+fn map_keeper(serve: &KvServe, registry: &RegistryPlace, shard: &mut Shard) -> Result<Keeper, Failure> {
+    let mut registry = OpenRegistry::open(registry).map_err(Failure::run)?;
+    let of = (serve.shard as u32, serve.shards as u32);
+    let map = loop {
+        match settle(&mut registry, of) {
+            Err(KeeperError::Registry(error)) if registry.may_come_back() => {
+                WAITS.say(format_args!("{error}; waiting for it"));
+                thread::sleep(ASK_AGAIN_AFTER);
+            }
+            settled => break settled.map_err(Failure::run)?,
+        }
+    };
+    shard.adopt(&map);
+    Keeper::start(Box::new(registry), &map).map_err(Failure::run)
 }

@@ -1,15 +1,16 @@
 //! `farcall kv status`: where the replicas of a store are.
 
 use farcall_base::printable;
+use farcall_kv::placement::load_map;
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_kv::wire::Replication;
 use farcall_lab::units::Size;
 use farcall_replica::{ClaimError, Record, Registry, ReplicaStage, ReplicaStatus};
 use serde_json::json;
 
-use super::SCHEMA;
 use super::refused::Failed;
 use super::way::Connection;
+use super::{SCHEMA, placement};
 use crate::arguments::kv::KvStatus;
 use crate::failure::{Failure, Outcome};
 use crate::output::Report;
@@ -28,6 +29,12 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
         (Err(error), _) => return Err(error),
     };
     let client = connection.client()?;
+    // First: a shard that is away ends this.
+    if let Some(registry) = &status.place.registry {
+        let mut registry = OpenRegistry::open(registry).map_err(Failure::run)?;
+        let (map, _) = load_map(&mut registry, client.shards()).map_err(Failure::run)?;
+        placement::show(&map, &mut report)?;
+    }
     let mut lacking = Vec::new();
     for shard in 0..client.shards() {
         let found = client.replication(shard).wait();

@@ -1,0 +1,392 @@
+//! Hash slots that move between shards, which are processes, while clients read and write.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::stores::{Folder, LONG, Server, keys, kv, put};
+use farcall::bootstrap::{Bootstrap, HostPort, RANKS_MAX};
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Node};
+use farcall_kv::store::Condition;
+use farcall_kv::wire::{PutRequest, hash_slot};
+use farcall_kv::{Client, Name, TableId, Value};
+
+/// The slots that move: those of shard 0 of two.
+const SLOTS: &str = "0-8191";
+
+/// A store of two shards, each with its log on a backup.
+struct Store {
+    folder: Folder,
+    _backups: Vec<Server>,
+    shards: [Option<Server>; 2],
+    at: String,
+    /// Where Redis clients of each shard connect.
+    doors: [String; 2],
+}
+
+impl Store {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        let backups = ["a", "b"].map(|name| folder.backup(name).0).into();
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = free.local_addr().expect("bound").to_string();
+        drop(free);
+        let mut store =
+            Self { folder, _backups: backups, shards: [None, None], at, doors: Default::default() };
+        store.start(0);
+        store.start(1);
+        store
+    }
+
+    /// Starts the process of a shard, and waits until it serves.
+    fn start(&mut self, shard: usize) {
+        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        farcall.args(["kv", "serve", "--at", &self.at]).args(arguments(&self.folder, shard));
+        let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
+        self.doors[shard] = door(&mut server);
+        self.shards[shard] = Some(server);
+    }
+
+    /// Kills the process of a shard, and starts the next one.
+    fn kill(&mut self, shard: usize) {
+        self.shards[shard] = None;
+        self.start(shard);
+    }
+
+    fn move_slots(&self, from: u32, to: u32) -> (Option<i32>, String, String) {
+        move_slots(&self.at, &self.folder.registry(), from, to)
+    }
+
+    fn get(&self, key: &str) -> String {
+        let (status, value, sentence) = kv(&self.at, &["get", key, "--table", "orders"]);
+        assert_eq!(status, Some(0), "{key}: {sentence}");
+        value
+    }
+}
+
+/// What `kv move-slots` says.
+fn move_slots(at: &str, registry: &str, from: u32, to: u32) -> (Option<i32>, String, String) {
+    let (from, to) = (from.to_string(), to.to_string());
+    kv(at, &["move-slots", SLOTS, "--from", &from, "--to", &to, "--registry", registry])
+}
+
+fn arguments(folder: &Folder, shard: usize) -> Vec<String> {
+    let words = [
+        "--shard",
+        &shard.to_string(),
+        "--shards",
+        "2",
+        "--registry",
+        &folder.registry(),
+        "--memory",
+        "32M",
+        "--tables",
+        "orders:replicated=1,default:replicated=1",
+        "--lease",
+        "2",
+        "--resp",
+        "127.0.0.1:0",
+    ];
+    words.map(str::to_owned).into()
+}
+
+/// Waits until a process says where its Redis clients connect, which it does when it serves.
+fn door(server: &mut Server) -> String {
+    const SAYS: &str = "Redis clients connect to ";
+    let mut out = BufReader::new(server.0.stdout.take().expect("it is piped"));
+    let said = out.by_ref().lines().map(|line| line.expect("text")).find(|line| line.starts_with(SAYS));
+    server.0.stdout = Some(out.into_inner());
+    said.expect("it serves")[SAYS.len()..].to_owned()
+}
+
+/// A client of Redis that sends lines.
+struct Redis(BufReader<TcpStream>);
+
+impl Redis {
+    fn connect(door: &str) -> Self {
+        let stream = TcpStream::connect(door).expect("it listens");
+        stream.set_read_timeout(Some(LONG)).expect("a socket");
+        Self(BufReader::new(stream))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("an answer");
+        line.trim_end().to_owned()
+    }
+
+    fn send(&mut self, command: &str) {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).expect("it reads");
+    }
+
+    /// The first line of the answer, or all of it if it is a string or a list of strings.
+    fn ask(&mut self, command: &str) -> String {
+        let first = loop {
+            self.send(command);
+            let first = self.line();
+            // On a busy machine a lease may be late.
+            if !first.starts_with("-READONLY") && !first.starts_with("-MASTERDOWN") {
+                break first;
+            }
+        };
+        match first.split_at_checked(1) {
+            Some(("$", bytes)) if bytes != "-1" => self.line(),
+            Some(("*", count)) => {
+                let count: usize = count.parse().expect("a number");
+                let strings = (0..count).map(|_| {
+                    self.line();
+                    self.line()
+                });
+                strings.collect::<Vec<_>>().join(" ")
+            }
+            _ => first,
+        }
+    }
+}
+
+fn is_moved(key: &str) -> bool {
+    hash_slot(key.as_bytes()) < 8192
+}
+
+#[test]
+fn slots_move_there_and_back_and_every_object_stays() {
+    let store = Store::new("move-slots");
+    let all: Vec<String> = (0..30).map(|number| format!("key{number:02}")).collect();
+    all.iter().for_each(|key| put(&store.at, key));
+    assert!(all.iter().any(|key| is_moved(key)) && !all.iter().all(|key| is_moved(key)));
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (status, said, sentence) = store.move_slots(from, to);
+        assert_eq!(status, Some(0), "{sentence}");
+        assert_eq!(said, format!("slots {SLOTS} are shard {to}'s, and no more shard {from}'s\n"));
+        assert_eq!(keys(&store.at), all, "each is there once");
+        all.iter().for_each(|key| assert_eq!(&store.get(key), key));
+        let (status, said, sentence) = store.move_slots(from, to);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(sentence.contains(&format!("hash slot 0 is shard {to}'s")), "{sentence}");
+    }
+}
+
+#[test]
+fn redis_clients_are_sent_on_and_find_everything() {
+    let store = Store::new("move-slots-redis");
+    // The slot of `bar` is 5061, and that of `foo` 12182.
+    let (mut low, mut high) = (Redis::connect(&store.doors[0]), Redis::connect(&store.doors[1]));
+    for (command, answer) in [
+        ("SET bar 1", "+OK"),
+        ("RPUSH {bar}list a b c", ":3"),
+        ("HSET {bar}hash f v", ":1"),
+        ("SADD {bar}set m", ":1"),
+        ("ZADD {bar}sorted 1.5 m", ":1"),
+        ("SET {bar}late 1 PX 3600000", "+OK"),
+        ("SET gone{bar} 1", "+OK"),
+        ("DEL gone{bar}", ":1"),
+        ("LPOP {bar}list", "a"),
+        ("WATCH bar", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET bar 2", "+QUEUED"),
+    ] {
+        assert_eq!(low.ask(command), answer, "{command}");
+    }
+    let mut waiting = Redis::connect(&store.doors[0]);
+    waiting.send("BLPOP {bar}later 0");
+    let (status, _, sentence) = store.move_slots(0, 1);
+    assert_eq!(status, Some(0), "{sentence}");
+    let moved = format!("-MOVED 5061 {}", store.doors[1]);
+    assert_eq!(waiting.line(), moved, "who waits is told");
+    assert!(low.ask("EXEC").starts_with("-EXECABORT"), "its keys are elsewhere");
+    assert_eq!(low.ask("GET bar"), moved);
+    assert_eq!(low.ask("KEYS *"), "", "what is left of them is shown to nobody");
+    for (command, answer) in [
+        ("GET bar", "1"),
+        ("LRANGE {bar}list 0 -1", "b c"),
+        ("HGET {bar}hash f", "v"),
+        ("SISMEMBER {bar}set m", ":1"),
+        ("ZSCORE {bar}sorted m", "1.5"),
+        ("EXISTS gone{bar}", ":0"),
+        ("RPUSH {bar}list d", ":3"),
+    ] {
+        assert_eq!(high.ask(command), answer, "{command}");
+    }
+    let left: u64 = high.ask("PTTL {bar}late").trim_start_matches(':').parse().expect("a number");
+    assert!((1..=3_600_000).contains(&left), "{left}");
+    low.send("CLUSTER SLOTS");
+    let lines: Vec<_> = (0..4).map(|_| low.line()).collect();
+    assert_eq!(lines, ["*1", "*3", ":0", ":16383"]);
+}
+
+#[test]
+fn a_table_in_memory_alone_keeps_its_slots() {
+    let store = Store::new("move-slots-memory");
+    let (status, _, sentence) = kv(&store.at, &["create", "cache"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    let key = (0..).map(|number| format!("key{number}")).find(|key| is_moved(key)).expect("one of them");
+    assert_eq!(kv(&store.at, &["put", &key, "1", "--table", "cache"]).0, Some(0));
+    put(&store.at, &key);
+    let (status, said, sentence) = store.move_slots(0, 1);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(sentence.contains("the table `cache` has objects of these slots"), "{sentence}");
+    assert_eq!(store.get(&key), key);
+    assert_eq!(keys(&store.at), [key.as_str()], "what was copied is not there");
+}
+
+#[test]
+fn a_move_to_a_shard_that_is_away_is_given_up_by_hand() {
+    let mut store = Store::new("move-slots-away");
+    let key = (0..).map(|number| format!("key{number}")).find(|key| is_moved(key)).expect("one of them");
+    put(&store.at, &key);
+    store.shards[1] = None;
+    let registry = store.folder.registry();
+    let slots = ["move-slots", SLOTS, "--from", "0", "--to", "1", "--registry", &registry];
+    let (status, _, sentence) = kv(&store.at, &[&slots[..], &["--timeout", "1"]].concat());
+    assert_eq!(status, Some(1), "{sentence}");
+    assert!(sentence.contains("are still on their way to shard 1"), "{sentence}");
+    let (_, said, _) = kv(&store.at, &["status", "--registry", &registry]);
+    assert!(said.contains("slots 0-8191 are on their way from shard 0 to shard 1"), "{said}");
+    assert_eq!(store.get(&key), key, "it is served meanwhile");
+    let (status, said, sentence) = kv(&store.at, &[&slots[..], &["--give-up"]].concat());
+    assert_eq!((status, &*said), (Some(0), "slots 0-8191 stay with shard 0\n"), "{sentence}");
+    let (status, _, sentence) = kv(&store.at, &[&slots[..], &["--give-up"]].concat());
+    assert_eq!(status, Some(1), "{sentence}");
+    assert_eq!(store.get(&key), key);
+}
+
+/// Numbers to which a client adds.
+const NUMBERS: usize = 8;
+
+/// Objects that take a few dozen pages to copy.
+const OBJECTS: usize = 6000;
+
+/// What a client knows of its numbers.
+#[derive(Default)]
+struct Additions {
+    /// Those that were acknowledged.
+    done: [AtomicU64; NUMBERS],
+    /// Those of which nobody knows.
+    unknown: [AtomicU64; NUMBERS],
+    total: AtomicU64,
+    is_over: AtomicBool,
+}
+
+fn named(key: &str) -> Name<'_> {
+    Name::new(TableId::of("orders").expect("short"), key.as_bytes()).expect("short")
+}
+
+/// Calls `work` with a client of the store, again when that is lost.
+fn with_client(at: &str, mut work: impl FnMut(&Endpoint, &Client<'_>) -> ControlFlow<()>) {
+    static RANK: AtomicU64 = AtomicU64::new(10_000);
+    let at = HostPort::parse(at).expect("a place");
+    loop {
+        // Shard 0 may be away; then nobody can join.
+        let rank = RANK.fetch_add(1, Ordering::Relaxed) as u32;
+        let Ok(bootstrap) = Bootstrap::join(&at, rank, RANKS_MAX, Duration::from_secs(1)) else { continue };
+        let node = Node::new(bootstrap, Settings::default());
+        let Ok(endpoint) = node.endpoint("ring+shm") else { continue };
+        let mut client = Client::new(&endpoint, 0..2);
+        client.be_patient(LONG);
+        if work(&endpoint, &client).is_break() {
+            return;
+        }
+    }
+}
+
+impl Additions {
+    /// Adds to one number after the other, once each, until it is over.
+    fn go_on(&self, at: &str) {
+        let mut number = 0;
+        with_client(at, |endpoint, client| {
+            while !self.is_over.load(Ordering::Relaxed) {
+                let key = format!("count{number}");
+                let known = self.known(number);
+                match endpoint.block_on(client.once(client.increment(named(&key), 1))) {
+                    Ok((_, sum)) => {
+                        let sums = known.0 + 1..=known.1 + 1;
+                        assert!(sums.contains(&(sum as u64)), "{key} is {sum}, and not in {sums:?}");
+                        self.done[number].fetch_add(1, Ordering::Relaxed);
+                        self.total.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(_) => {
+                        self.unknown[number].fetch_add(1, Ordering::Relaxed);
+                        return ControlFlow::Continue(());
+                    }
+                }
+                number = (number + 1) % NUMBERS;
+            }
+            ControlFlow::Break(())
+        });
+    }
+
+    /// The least and the most that a number is.
+    fn known(&self, number: usize) -> (u64, u64) {
+        let done = self.done[number].load(Ordering::Relaxed);
+        (done, done + self.unknown[number].load(Ordering::Relaxed))
+    }
+
+    /// Waits until so many more were acknowledged.
+    fn wait_for(&self, more: u64) {
+        let (begun, from) = (Instant::now(), self.total.load(Ordering::Relaxed));
+        while self.total.load(Ordering::Relaxed) < from + more {
+            assert!(begun.elapsed() < LONG, "nothing is acknowledged any more");
+            thread::yield_now();
+        }
+    }
+}
+
+/// Writes the objects that are copied, and looks that they are there, each once.
+fn fill(at: &str) {
+    let value = [7; 600];
+    with_client(at, |endpoint, client| {
+        let keys: Vec<String> = (0..OBJECTS).map(|number| format!("object{number}")).collect();
+        let value = Value::new(&value).expect("short");
+        let put = |key| PutRequest { name: named(key), value, condition: Condition::Always };
+        let puts: Vec<_> = keys.iter().map(|key| put(key)).collect();
+        let written = endpoint.block_on(client.multi_put(&puts));
+        assert!(written.iter().all(Result::is_ok), "{:?}", written.iter().find(|outcome| outcome.is_err()));
+        ControlFlow::Break(())
+    });
+}
+
+#[test]
+fn whoever_is_killed_a_range_has_one_owner_and_every_addition_happens_once() {
+    let mut store = Store::new("move-slots-killed");
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    thread::scope(|scope| {
+        let adds = scope.spawn(|| additions.go_on(&at));
+        // Whose the range is, who is killed, and after how many additions since the move was asked for.
+        let mut owner = 0;
+        let (mut done, mut given_up) = (0, 0);
+        for (round, more) in [0, 20, 60, 120, 240, 500].into_iter().cycle().take(18).enumerate() {
+            let other = 1 - owner;
+            let (at, registry) = (store.at.clone(), store.folder.registry());
+            let mover = scope.spawn(move || move_slots(&at, &registry, owner, other));
+            additions.wait_for(more);
+            store.kill([owner, other][round % 2] as usize);
+            let (status, said, sentence) = mover.join().expect("no panic");
+            match status {
+                Some(0) => (owner, done) = (other, done + 1),
+                _ => {
+                    assert!(sentence.contains("has a new primary"), "{said}{sentence}");
+                    given_up += 1;
+                }
+            }
+            additions.wait_for(2 * NUMBERS as u64);
+        }
+        println!("{done} moves were done, {given_up} given up");
+        additions.is_over.store(true, Ordering::Relaxed);
+        adds.join().expect("every addition happens once");
+    });
+    let all = keys(&store.at);
+    assert_eq!(all.len(), OBJECTS + NUMBERS, "each object is there once");
+    for number in 0..NUMBERS {
+        let (least, most) = additions.known(number);
+        let found: u64 = store.get(&format!("count{number}")).parse().expect("a number");
+        assert!((least..=most).contains(&found), "count{number} is {found}, and not in {least}..={most}");
+    }
+}
