@@ -98,9 +98,10 @@ pub fn memcached(bytes: &[u8]) {
     farcall_kv::fuzz_memcached(bytes);
 }
 
-/// What a client of the key-value store reads, from a hostile shard.
+/// What a client of the key-value store reads, from a hostile shard, and what a shard takes over from one.
 pub fn kv_answers(bytes: &[u8]) {
     farcall_kv::fuzz_answers(bytes);
+    farcall_kv::placement::fuzz_import(bytes);
 }
 
 /// What a log of durable tables has on its disk: records, certificates, superblocks.
