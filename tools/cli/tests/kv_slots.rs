@@ -16,7 +16,7 @@ use farcall::parameters::Settings;
 use farcall::{Endpoint, Node};
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{PutRequest, hash_slot};
-use farcall_kv::{Client, Name, TableId, Value};
+use farcall_kv::{Client, Failure, Name, TableId, Value};
 
 /// The slots that move: those of shard 0 of two.
 const SLOTS: &str = "0-8191";
@@ -317,9 +317,33 @@ impl Additions {
                     }
                 }
                 number = (number + 1) % NUMBERS;
+                if number == 0 {
+                    self.look_at_all(endpoint, client);
+                }
             }
             ControlFlow::Break(())
         });
+    }
+
+    /// Reads all numbers at one go, and writes as many objects. Both may fail where a process has ended, and
+    /// not because they do not find the shard.
+    fn look_at_all(&self, endpoint: &Endpoint, client: &Client<'_>) {
+        let all = |what: &str| (0..NUMBERS).map(|number| format!("{what}{number}")).collect::<Vec<_>>();
+        let (counts, batch) = (all("count"), all("object"));
+        let names: Vec<_> = counts.iter().map(|key| named(key)).collect();
+        for (number, found) in endpoint.block_on(client.multi_get(&names)).into_iter().enumerate() {
+            assert!(!matches!(found, Err(Failure::WrongShard)), "count{number}");
+            if let Ok(Some(object)) = found {
+                let (least, most) = self.known(number);
+                let sum = String::from_utf8_lossy(object.value()).parse().expect("a number");
+                assert!((least..=most).contains(&sum), "count{number} is {sum}, and not in {least}..={most}");
+            }
+        }
+        let value = Value::new(b"written again").expect("short");
+        let put = |key| PutRequest { name: named(key), value, condition: Condition::Always };
+        let puts: Vec<_> = batch.iter().map(|key| put(key)).collect();
+        let written = endpoint.block_on(client.multi_put(&puts));
+        assert!(!written.contains(&Err(Failure::WrongShard)), "{written:?}");
     }
 
     /// The least and the most that a number is.
