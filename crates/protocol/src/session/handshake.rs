@@ -224,6 +224,21 @@ impl Sessions {
         self.with_remote(open.reply_session).find(same)
     }
 
+    /// The session that an OPEN of that number led to which came from there: another one of the same is a
+    /// copy.
+    pub(super) fn opened_from(&self, from: PeerAddress, number: WireSession) -> Option<u16> {
+        let same = |index: &u16| {
+            let slot = &self.slots[usize::from(*index)];
+            slot.offered_by.is_some() && slot.link.to == from
+        };
+        self.with_remote(number).find(same)
+    }
+
+    /// How many half-open sessions a host has.
+    pub(super) fn half_open_of(&self, host: Host) -> u16 {
+        self.hosts.of(host).half_open
+    }
+
     fn judge_open(
         &self,
         from: PeerAddress,
@@ -249,7 +264,7 @@ impl Sessions {
         if wants_proof && !self.cookies.accepts(cookie, from, open.reply_session, now) {
             return Answer::Retry;
         }
-        if self.hosts.of(host).half_open >= self.config.half_open_per_host {
+        if self.half_open_of(host) >= self.config.half_open_per_host {
             return Answer::Nothing;
         }
         Answer::Accept(Link { to: from, remote: open.reply_session, peer: open.sender, agreed })
@@ -312,7 +327,7 @@ impl Sessions {
         slot.local == number && matches!(slot.state, State::HalfOpen { .. })
     }
 
-    fn send_accept(&mut self, index: u16) {
+    pub(super) fn send_accept(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
         let (link, local) = (slot.link, slot.local);
         if self.has_keys() {

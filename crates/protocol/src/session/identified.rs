@@ -6,9 +6,11 @@
 //! that is told is never believed, only looked up.
 //!
 //! Reading an OPEN costs the acceptor two agreements on keys. Strangers to the cluster have none made,
-//! because the code of their OPENs is wrong. Members, and those that repeat OPENs of members, have so many
-//! made in a second as openers need not prove their addresses for; beyond, an opener must come again with a
-//! cookie, and each host has a number of its own.
+//! because the code of their OPENs is wrong, and a repeated OPEN of a session that is there has none made.
+//! Members, and those that repeat other OPENs of members, have so many made in a second as openers need not
+//! prove their addresses for; beyond, an opener must come again with a cookie, and a host of which many
+//! could not be read is read no more in this second. OPENs of peers that are known lead to sessions, of
+//! which a host has a number of its own.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -27,11 +29,11 @@ use super::keyed::{Agreement, Keys};
 use super::slot::State;
 use super::{EndReason, PeerAddress, Sessions};
 
-/// The time in which OPENs that are read are counted.
+/// The time in which OPENs are counted.
 const READS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most hosts that are told apart in it; those beyond are not read.
-const READING_HOSTS_MAX: usize = 4096;
+/// The most hosts whose failures are counted in it; others are not read then.
+const FAILING_HOSTS_MAX: usize = 4096;
 
 /// How many OPENs were read in this interval.
 #[derive(Debug, Default)]
@@ -39,8 +41,8 @@ pub(super) struct Reads {
     since: Instant,
     /// Of openers that have not proved their addresses.
     unproven: u16,
-    /// Of those that have, by host; at most [`READING_HOSTS_MAX`].
-    hosts: BTreeMap<Host, u16>,
+    /// Those without result of openers that have, by host; at most [`FAILING_HOSTS_MAX`].
+    failed: BTreeMap<Host, u16>,
 }
 
 impl Reads {
@@ -58,16 +60,18 @@ impl Reads {
         may_read
     }
 
-    /// Whether one more may be read of that host, which has proved its address: so many of each are.
-    fn take_of_host(&mut self, host: Host, most: u16, now: Instant) -> bool {
+    /// Whether one may be read of that host, which has proved its address: so many may fail of each.
+    fn may_fail(&mut self, host: Host, most: u16, now: Instant) -> bool {
         self.renew(now);
-        if self.hosts.len() == READING_HOSTS_MAX && !self.hosts.contains_key(&host) {
-            return false;
+        match self.failed.get(&host) {
+            Some(failed) => *failed < most,
+            None => most > 0 && self.failed.len() < FAILING_HOSTS_MAX,
         }
-        let read = self.hosts.entry(host).or_default();
-        let may_read = *read < most;
-        *read += u16::from(may_read);
-        may_read
+    }
+
+    /// One of that host was read without result.
+    fn note_failure(&mut self, host: Host) {
+        *self.failed.entry(host).or_default() += 1;
     }
 }
 
@@ -118,16 +122,27 @@ impl Sessions {
         let key = key.clone();
         let has_proved =
             self.knows_sources() && self.cookies.accepts(open.cookie, from, open.reply_session, now);
-        if open.identity != identities.id() || !self.may_read(has_proved, now) {
+        if open.identity != identities.id() {
             return self.ask_again(from, open.reply_session, now);
         }
-        if has_proved && !self.reads.take_of_host(host, self.config.half_open_per_host, now) {
+        if let Some(index) = self.opened_from(from, open.reply_session) {
+            return self.send_accept(index);
+        }
+        if !self.may_read(has_proved, now) {
+            return self.ask_again(from, open.reply_session, now);
+        }
+        let most = self.config.half_open_per_host;
+        let is_full = self.half_open_of(host) >= most;
+        if is_full || has_proved && !self.reads.may_fail(host, most, now) {
             self.counters.openings_dropped += 1;
             return;
         }
         let Some(keys) = &mut self.keys else { return };
         let Keys { ring, entropy, .. } = &mut **keys;
         let read = Acceptor::of_identity((ring, &identities), &key, &open.clear, &open.hello, entropy);
+        if has_proved && read.is_err() {
+            self.reads.note_failure(host);
+        }
         let (acceptor, opened) = match read {
             Ok(read) => read,
             Err(Unread::Forged) => {

@@ -312,8 +312,8 @@ impl Sessions {
     }
 
     /// A RESET counts when the session's very peer says it. Any other process of the cluster does not know
-    /// the session either, and says so to whoever asks. With identities no packet of a member is believed for
-    /// being one, and nothing in a RESET proves more.
+    /// the session either, and says so to whoever asks. With identities a member is not
+    /// believed for being one: it must know the life of the peer.
     fn on_keyed_reset(&mut self, from: PeerAddress, header: &Header, packet: &[u8]) {
         let Some((said, covered, code)) = split_coded::<RESET_CODE_BYTES>(packet) else {
             self.counters.malformed += 1;
@@ -332,9 +332,9 @@ impl Sessions {
         let peer = self.slots[usize::from(index)].link.peer;
         let vouched = |keys: &Keys| keys.ring.vouches(&with_identity(covered, &peer), code);
         // Without a rank nothing tells a later life of the peer from other processes: silence does.
-        let is_of_peer = peer.rank != NO_RANK || life_code(peer.incarnation, header.session) == told;
-        let may_count = is_of_peer && self.identities().is_none();
-        if may_count && self.keys.as_deref().is_some_and(vouched) {
+        let may_be_later = peer.rank != NO_RANK && self.identities().is_none();
+        let is_of_peer = may_be_later || life_code(peer.incarnation, header.session) == told;
+        if is_of_peer && self.keys.as_deref().is_some_and(vouched) {
             self.on_reset(from, header.session, told);
         } else {
             self.counters.forged += 1;

@@ -218,7 +218,7 @@ pub struct SessionCounters {
     pub refused_key: u64,
     /// Peers that do not prove who they are, or are not known, or not as the ones that were looked for.
     pub refused_identity: u64,
-    /// OPENs that were not read, because their host has had many read.
+    /// OPENs that were not read, because many of their host could not be read, or led to half-open sessions.
     pub openings_dropped: u64,
     /// Packets of sessions from where those are not.
     pub from_elsewhere: u64,

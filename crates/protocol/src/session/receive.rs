@@ -149,9 +149,7 @@ impl Sessions {
 
     pub(super) fn answer_unknown(&mut self, from: PeerAddress, session: WireSession, now: Instant) {
         self.counters.unknown_sessions += 1;
-        // With identities no RESET is believed.
-        let may_answer = session != WireSession::NONE && self.identities().is_none();
-        if may_answer && self.resets.take(from, session, now) {
+        if session != WireSession::NONE && self.resets.take(from, session, now) {
             self.counters.resets_sent += 1;
             let life_code = life_code(self.identity.incarnation, session);
             self.queue(from, session, SessionPacket::Reset { life_code });

@@ -42,7 +42,7 @@ farcall_driver::declare_counters! {
         refused_host: "sessions" => "Refused because their host has as many as one may have",
         refused_key: "sessions" => "Refused because their opener has no cluster key, or another one",
         refused_identity: "sessions" => "Refused or given up because the peer does not prove who it is, is not known, or is not the one looked for",
-        openings_dropped: "packets" => "OPENs of members of the cluster that were not read, because their host has had many read in this second",
+        openings_dropped: "packets" => "OPENs of members of the cluster that were not read: their host has many half-open sessions, or many that could not be read",
         forged: "packets" => "Dropped: not sealed with the keys of their session, or without a code of the cluster",
         replayed: "packets" => "Dropped: came before, or too late to tell",
         handshakes_resent: "packets" => "OPENs and confirmations sent again",

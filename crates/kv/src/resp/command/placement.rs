@@ -1,7 +1,7 @@
 //! Commands and hash slots that move: who has the keys of a command, and what waits while nobody has them.
 
 use super::cluster;
-use super::table::{Command, Effect};
+use super::entry::{Command, Effect};
 use super::{Engine, Refusal, Transaction};
 use crate::Shard;
 use crate::resp::Cluster;
