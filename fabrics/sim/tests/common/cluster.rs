@@ -181,7 +181,7 @@ impl Node {
         let peer = (own + 1 + self.random.below(hosts as u64 - 1) as usize) % hosts;
         let session = self.state.sessions[peer].unwrap_or_else(|| {
             let address = self.state.host.fabric().host(peer).address();
-            self.transport.connect(&address, self.clock.now()).expect("an address of this kind")
+            self.transport.connect(&address, None, self.clock.now()).expect("an address of this kind")
         });
         self.state.sessions[peer] = Some(session);
         let call = self.state.next_call;
