@@ -61,6 +61,15 @@ fn parse_v6(rest: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(Ipv6Addr::from(*ip), u16::from_be_bytes(*port), 0, scope).into())
 }
 
+/// The host of an IP address, as a number that no other host has: an IPv4 address, or an IPv6 network of 64
+/// bits, because one host has all of the addresses in it.
+pub fn host_number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => u64::from(v4.to_bits()),
+        IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,14 +100,5 @@ mod tests {
             let address = Address::new(bytes).expect("short enough");
             assert_eq!(FORMAT.parse(&address), Err(AddressError::WrongKind { driver: "udp" }), "{address:?}");
         }
-    }
-}
-
-/// The host of an IP address, as a number that no other host has: an IPv4 address, or an IPv6 network of 64
-/// bits, because one host has all of the addresses in it.
-pub fn host_number(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => u64::from(v4.to_bits()),
-        IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
     }
 }

@@ -13,8 +13,8 @@ use farcall_driver::probes::PROBES;
 const ECHO: Service = Service(7);
 const CALLS: usize = 20;
 
-/// Uses what has probes, so that it is in this program: calls of two endpoints of this thread, in flight at the
-/// same time.
+/// Uses what has probes, so that it is in this program: calls of two endpoints of this thread, in flight at
+/// the same time.
 fn call_each_way() {
     let pairs = [TransportKind::RING_SHM, TransportKind::BASIC_UDP].map(|kind| {
         Pair::new(kind, settings(&["endpoint.idle=block"]), |endpoint| {

@@ -42,8 +42,8 @@ pub type AnswerCallback =
 /// `farcall_payload_release`. `code`, which may be null, is that of a handler that refused.
 ///
 /// From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
-/// as `endpoint.idle` says. Of what is short, 232 bytes at most, it allocates only at first; `farcall_call_into`
-/// spares the copy, too.
+/// as `endpoint.idle` says. Of what is short, 232 bytes at most, it allocates only at first;
+/// `farcall_call_into` spares the copy, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_call(
     endpoint: *mut EndpointHandle,

@@ -99,8 +99,8 @@ impl SlotsHandle {
 /// clients.
 ///
 /// From any thread: the slots belong to it from then on. Allocates. Blocks for 2 s at most for each daemon of
-/// the store on this host, and before that for as long as the resolver of the system takes to look up the host
-/// of `store`, if that is a name and no address.
+/// the store on this host, and before that for as long as the resolver of the system takes to look up the
+/// host of `store`, if that is a name and no address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farcall_slots_attach(
     store: *const c_char,
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn farcall_slots_attach(
 }
 
 /// Leaves the daemon, which gives the slots to others, also while a forked child lives. What was begun has no
-/// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots of
-/// its parent alone: FARCALL_FORKED.
+/// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots
+/// of its parent alone: FARCALL_FORKED.
 ///
 /// From the slots' thread. Frees. Neither polls nor blocks.
 #[unsafe(no_mangle)]
@@ -221,10 +221,10 @@ pub unsafe extern "C" fn farcall_slots_get(
     }
 }
 
-/// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which has
-/// the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store. FARCALL_TOO_MANY
-/// if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT it may have
-/// happened.
+/// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which
+/// has the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store.
+/// FARCALL_TOO_MANY if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and
+/// FARCALL_TIMED_OUT it may have happened.
 ///
 /// From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 /// callbacks. Allocates only at first.

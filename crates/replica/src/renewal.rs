@@ -138,8 +138,8 @@ impl Keeper {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Whether the claim is renewed from now on. While nothing goes on it is not: another process may have, or
-    /// reach, what this one waits for.
+    /// Whether the claim is renewed from now on. While nothing goes on it is not: another process may have,
+    /// or reach, what this one waits for.
     pub fn set_renewing(&self, renews: bool) {
         self.order(if renews { Order::Renew } else { Order::Rest });
     }
@@ -152,8 +152,8 @@ impl Keeper {
         (registry, renewal.claimed())
     }
 
-    /// Has a mirror renew the claim from now on, which has had no turn; gives the thread that asks the registry
-    /// for it.
+    /// Has a mirror renew the claim from now on, which has had no turn; gives the thread that asks the
+    /// registry for it.
     pub fn hand_to(self, mirror: &Mirror) -> io::Result<RegistryWorker> {
         let (registry, claimed) = self.end();
         mirror.renewed(&claimed);

@@ -2,8 +2,8 @@
 //!
 //! A record is copied before anything of it is looked at, so that it cannot change while it is read. There is
 //! room for one record, the one that is being read: a process with many peers keeps a copy of one record of
-//! each, and none of their rings. A correct peer does not publish over the record that is being read; one that
-//! does is refused.
+//! each, and none of their rings. A correct peer does not publish over the record that is being read; one
+//! that does is refused.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ops::Range;

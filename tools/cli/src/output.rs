@@ -51,8 +51,8 @@ impl Report {
         Ok(Self { records: out.map(RecordWriter::new), folder: None, tables })
     }
 
-    /// Keeps the run in a folder, if one is asked for. `parameters` are the assignments of the command as they
-    /// take effect, after those of the environment.
+    /// Keeps the run in a folder, if one is asked for. `parameters` are the assignments of the command as
+    /// they take effect, after those of the environment.
     pub fn keep(
         mut self,
         recording: &Recording,

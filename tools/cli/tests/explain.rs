@@ -214,7 +214,7 @@ fn of_durable_writes_the_log_is_named_or_ruled_out() {
     // a half may be either.
     let cause = match percent {
         50.0 => "flushes",
-        _ if percent > 50.0 => "what limits: 1. the log's flushes: it flushes",
+        _ if percent > 50.0 => "what limits: the log's flushes: it flushes",
         _ => "the log is not what limits: it flushes",
     };
     assert!(line.contains(cause), "{said}");

@@ -201,7 +201,7 @@ fn a_store_is_used_from_a_shell() {
         (status, &shard_object["objects"], &shard_object["tables"][0]),
         (Some(0), &4.into(), &"default".into())
     );
-    assert_eq!(kv(&["scrub"]), said("shard 0: not replicated, so its log was not looked at\n"));
+    assert_eq!(kv(&["scrub"]), said("shard 0: it has no log\n"));
     assert_eq!(kv(&["drop", "none"]), not_found("there is no table `none`"));
     assert_eq!(kv(&["drop", "default"]), said("dropped table default\n"));
     assert_eq!(kv(&["get", "f"]), not_found("there is no table `default`"));

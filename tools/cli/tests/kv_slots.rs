@@ -132,7 +132,7 @@ impl Redis {
             self.send(command);
             let first = self.line();
             // On a busy machine a lease may be late.
-            if !first.starts_with("-READONLY") && !first.starts_with("-MASTERDOWN") {
+            if !["-READONLY", "-MASTERDOWN", "-NOREPLICAS"].iter().any(|wait| first.starts_with(wait)) {
                 break first;
             }
         };

@@ -85,7 +85,8 @@ impl ClientCall {
     /// ended; of a call that is never sent there is none.
     ///
     /// ```no_run
-    /// # fn call(client: &farcall::Client, peer: farcall::Peer, order: &[u8]) -> Result<(), farcall::ClientError> {
+    /// # use farcall::{Client, ClientError, Peer};
+    /// # fn call(client: &Client, peer: Peer, order: &[u8]) -> Result<(), ClientError> {
     /// use farcall::Service;
     /// use farcall::spans::{TraceContext, begin_call};
     ///

@@ -3,8 +3,8 @@
 //!
 //! A request holds a permit from before it is queued until its operation has ended, so that one number bounds
 //! the queue, the operations in flight and the cancellations on their way. A call that finds no permit waits
-//! here in order of arrival: until one is free, when it is begun whether its future is polled or not, or until
-//! its deadline has passed.
+//! here in order of arrival: until one is free, when it is begun whether its future is polled or not, or
+//! until its deadline has passed.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -259,8 +259,8 @@ impl<'e> Daemon<'e> {
             self.attend_at = now + ATTEND_WITHIN;
             self.attend();
         }
-        // Neither a lease that is due nor the registry's answer wakes anybody: what else a replicator waits for
-        // comes over the network.
+        // Neither a lease that is due nor the registry's answer wakes anybody: what else a replicator waits
+        // for comes over the network.
         let moves = self.mover.as_ref().is_some_and(Mover::is_working);
         self.endpoint.stay_awake(moves || self.clients() > 0 || self.shard.is_flushing());
         self.endpoint.sleep_at_most(if self.replicator.is_some() { REPLICATOR_NAP } else { Duration::MAX });

@@ -54,7 +54,8 @@ impl Durable {
         self.is_leaving = true;
     }
 
-    /// Whether it says nothing new, and everything that waited was answered: refused, where the disk has failed.
+    /// Whether it says nothing new, and everything that waited was answered: refused, where the disk has
+    /// failed.
     pub fn has_left(&self) -> bool {
         self.is_leaving && !self.is_busy()
     }

@@ -73,8 +73,8 @@ pub struct Replica {
     done: VecDeque<(u64, Answered)>,
     /// The number of the last write that was taken.
     sequence: u64,
-    /// After a write that failed nobody knows what it holds: it is of no use any more. One that cannot be read
-    /// somewhere is: it is written again there, and what lies elsewhere is as good as ever.
+    /// After a write that failed nobody knows what it holds: it is of no use any more. One that cannot be
+    /// read somewhere is: it is written again there, and what lies elsewhere is as good as ever.
     failed: Option<Refusal>,
 }
 

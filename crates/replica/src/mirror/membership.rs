@@ -171,9 +171,9 @@ impl State {
     }
 
     /// The backup for the next replica: by a hash of its name and the log's, so that the replicas of a log
-    /// stay together as long as their backups do, and few sets of machines have all replicas of anything. Those
-    /// that have failed come behind all others, the last one last: dead ones that are still listed, however
-    /// many, do not keep a live one from its turn.
+    /// stay together as long as their backups do, and few sets of machines have all replicas of anything.
+    /// Those that have failed come behind all others, the last one last: dead ones that are still listed,
+    /// however many, do not keep a live one from its turn.
     fn choose_backup(&mut self) -> Option<BackupEntry> {
         let now = (self.clock)();
         let log = self.agreement.record.log;
@@ -310,8 +310,9 @@ impl State {
         self.tidy(changed);
     }
 
-    /// Has backups that have no member drop what they have of the log: those that were away when their replicas
-    /// were replaced. A visit has a number as a replica has, so one that arrives late drops none of later ones.
+    /// Has backups that have no member drop what they have of the log: those that were away when their
+    /// replicas were replaced. A visit has a number as a replica has, so one that arrives late drops none of
+    /// later ones.
     fn visit(&mut self) {
         for BackupEntry { at: backup, .. } in self.backups.clone() {
             if self.members.iter().any(|member| member.place.backup == backup) {

@@ -149,7 +149,7 @@ impl World {
             self.route(twin);
         }
         let Some(held) = self.held_up(&fate) else { return true };
-        self.totals.held_up = self.totals.held_up + held;
+        self.totals.held_up += held;
         self.queue.schedule(self.now + held, Event::LateIngress { packet: number });
         false
     }

@@ -65,8 +65,8 @@ const FILES_READ: [(&str, &str); 6] = [
     ("tls.ca", "tls"),
 ];
 
-/// Refuses files of parameters that cannot be read, where the endpoints are on this machine. Settings that are
-/// wrong are for others to refuse.
+/// Refuses files of parameters that cannot be read, where the endpoints are on this machine. Settings that
+/// are wrong are for others to refuse.
 pub fn files_read(tuning: &Tuning, over: &OverRanks, transports: &[TransportKind]) -> Result<(), Failure> {
     let Some((_, settings)) = tuning.load().ok().filter(|_| over.world.is_none()) else { return Ok(()) };
     let is_read = |name: &str| {

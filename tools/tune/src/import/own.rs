@@ -106,6 +106,8 @@ mod tests {
             "tls.key",
             "tls.ca",
             "security.key_file",
+            "security.identity_file",
+            "security.peers_file",
             "security.policy_file",
             "verbs.device",
             "verbs.port",

@@ -34,9 +34,9 @@ fn too_much(objects: u64, log: u64, most: u64) -> Option<String> {
         )
     } else {
         format!(
-            "--memory of {shown} MB, and a log in memory of {of_log} MB, are too much for the {most} MB that the \
-             control group of this process may have; give at most {left}M together by --memory and --data-size, or \
-             raise memory.max"
+            "--memory of {shown} MB, and a log in memory of {of_log} MB, are too much for the {most} MB that \
+             the control group of this process may have; give at most {left}M together by --memory and \
+             --data-size, or raise memory.max"
         )
     })
 }

@@ -185,8 +185,8 @@ impl<'a> Law<'a> {
         self.stations.iter().map(|(_, busy)| *busy).fold(0.0, f64::max)
     }
 
-    /// From which share on a resource is what the others wait for. Where what is in flight is not kept up, all
-    /// rest between operations, and the busiest of all is.
+    /// From which share on a resource is what the others wait for. Where what is in flight is not kept up,
+    /// all rest between operations, and the busiest of all is.
     fn full_from(&self) -> f64 {
         if self.evidence.in_flight.is_some() { FULL_FROM } else { FULL_FROM * self.most_busy() }
     }
