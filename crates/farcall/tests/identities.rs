@@ -221,6 +221,29 @@ fn a_key_that_is_taken_away_opens_no_session_and_sessions_that_are_up_go_on() {
     assert_eq!(ask(&pair).as_deref(), Ok("identity ann"), "a session that is up goes on");
 }
 
+#[test]
+fn a_changed_cluster_key_is_not_forgotten_for_a_list_of_peers_that_is_of_no_use() {
+    let folder = Folder::new("half-changed");
+    let (ann, ben) = (folder.identity("ann"), folder.identity("ben"));
+    folder.write("peers", &format!("{ann}{ben}"));
+    folder.write("of-ann", &format!("{ann}{ben}"));
+    let (server, client) = (folder.settings("ben", "peers"), folder.settings("ann", "of-ann"));
+    let pair = Pair::with_client_settings(TransportKind::BASIC_UDP, server, client.clone(), serve);
+    assert_eq!(ask(&pair).as_deref(), Ok("identity ann"));
+    // Others may write it: what it says stays what it was.
+    fs::set_permissions(folder.0.join("peers"), Permissions::from_mode(0o666)).expect("it is ours");
+    folder.write("cluster.key", &format!("{}\n", "6".repeat(64)));
+    let begun = Instant::now();
+    loop {
+        let other = pair.node.endpoint_with(TransportKind::BASIC_UDP, &client).expect("an endpoint");
+        let peer = other.peer(0).expect("the server is known");
+        match other.call(peer, WHO, b"").within(LONG).wait() {
+            Ok(answer) => break assert_eq!(*answer, *b"identity ann"),
+            Err(error) => assert!(begun.elapsed() < LONG, "the new key is never used: {error}"),
+        }
+    }
+}
+
 fn refused(settings: Settings, transport: &str) -> String {
     let node = Node::new(Bootstrap::alone(), settings);
     node.endpoint(transport).map(drop).expect_err("it is refused").to_string()

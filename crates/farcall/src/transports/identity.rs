@@ -39,6 +39,8 @@ pub(super) struct FileIdentity {
     own: IdentityFile,
     peers: PeersFile,
     known: Arc<Identities>,
+    /// Whether a file has changed since what is known was made of them.
+    is_stale: bool,
 }
 
 impl FileIdentity {
@@ -46,7 +48,7 @@ impl FileIdentity {
     pub(super) fn open(own: &Path, peers: &Path) -> Result<Self, IdentityError> {
         let (own, peers) = (IdentityFile::open(own)?, PeersFile::open(peers)?);
         let known = Arc::new(identities(&own, &peers)?);
-        Ok(Self { own, peers, known })
+        Ok(Self { own, peers, known, is_stale: false })
     }
 
     /// What they say.
@@ -54,13 +56,22 @@ impl FileIdentity {
         Arc::clone(&self.known)
     }
 
-    /// Whether they say something else now. What is of no use changes nothing.
-    pub(super) fn renew(&mut self) -> Result<bool, IdentityError> {
-        let has_changed = self.own.renew()? | self.peers.renew()?;
-        if has_changed {
-            self.known = Arc::new(identities(&self.own, &self.peers)?);
+    /// Whether they say something else now, and what is of no use in one of them: that changes nothing, and
+    /// does not hold up what has changed in the other.
+    pub(super) fn renew(&mut self) -> (bool, Option<IdentityError>) {
+        let (own, peers) = (self.own.renew(), self.peers.renew());
+        self.is_stale |= own == Ok(true) || peers == Ok(true);
+        let trouble = own.err().map(IdentityError::from).or(peers.err().map(IdentityError::from));
+        if !self.is_stale {
+            return (false, trouble);
         }
-        Ok(has_changed)
+        match identities(&self.own, &self.peers) {
+            Ok(known) => {
+                (self.known, self.is_stale) = (Arc::new(known), false);
+                (true, trouble)
+            }
+            Err(why) => (false, Some(why.into())),
+        }
     }
 }
 

@@ -39,11 +39,12 @@ impl FileKeys {
         }
     }
 
-    /// Whether any of the files has changed.
-    fn renew(&mut self) -> Result<bool, IdentityError> {
-        let keys = self.file.renew()?;
-        let identity = self.identity.as_mut().map_or(Ok(false), FileIdentity::renew)?;
-        Ok(keys || identity)
+    /// Whether any of the files has changed, and what is of no use in another one. All are looked at: what has
+    /// changed in one is not held up by another, nor forgotten for it.
+    fn renew(&mut self) -> (bool, Option<IdentityError>) {
+        let keys = self.file.renew();
+        let (identity, trouble) = self.identity.as_mut().map_or((false, None), FileIdentity::renew);
+        (keys == Ok(true) || identity, keys.err().map(IdentityError::from).or(trouble))
     }
 }
 
@@ -53,18 +54,14 @@ impl KeySource for FileKeys {
     }
 
     fn changed(&mut self) -> Option<Keyring> {
-        match self.renew() {
-            Ok(changed) => {
-                self.said &= !changed;
-                changed.then(|| self.ring())
-            }
-            Err(why) => {
-                if !core::mem::replace(&mut self.said, true) {
-                    KEYS_UNCHANGED.say(format_args!("the keys stay what they were: {why}"));
-                }
-                None
-            }
+        let (changed, trouble) = self.renew();
+        self.said &= !changed;
+        if let Some(why) = trouble
+            && !core::mem::replace(&mut self.said, true)
+        {
+            KEYS_UNCHANGED.say(format_args!("what that file says of keys stays as it was: {why}"));
         }
+        changed.then(|| self.ring())
     }
 }
 

@@ -9,6 +9,8 @@ use crate::{Name, TableId, VALUE_BYTES_MAX, Value};
 pub(crate) struct ImportHeader {
     /// The number of the move.
     pub number: u64,
+    /// The number of this import, from 1: one that is sent again has the same.
+    pub page: u64,
     /// The highest version that the source has given.
     pub last_version: u64,
     /// Whether nothing follows: the source waits for the map to be set.
@@ -19,6 +21,7 @@ impl ImportHeader {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.number.to_le_bytes());
+        to.extend_from_slice(&self.page.to_le_bytes());
         to.extend_from_slice(&self.last_version.to_le_bytes());
         to.push(self.is_last.into());
     }
@@ -26,12 +29,12 @@ impl ImportHeader {
     /// Reads it, and what follows.
     pub fn decode(message: &[u8]) -> Result<(Self, ImportItems<'_>), Malformed> {
         let mut fields = Fields(message);
-        let (number, last_version) = (fields.u64()?, fields.u64()?);
+        let (number, page, last_version) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let is_last = match fields.u8()? {
             last @ (0 | 1) => last == 1,
             _ => return Err(Malformed),
         };
-        Ok((Self { number, last_version, is_last }, ImportItems(fields)))
+        Ok((Self { number, page, last_version, is_last }, ImportItems(fields)))
     }
 }
 
@@ -231,7 +234,7 @@ mod tests {
                 elements,
             },
         ];
-        let header = ImportHeader { number: 1, last_version: 2, is_last: true };
+        let header = ImportHeader { number: 1, page: 3, last_version: 2, is_last: true };
         let (mut message, mut ends) = (Vec::new(), Vec::new());
         header.encode(&mut message);
         ends.push(message.len());

@@ -23,6 +23,9 @@ const ROUNDS_MAX: u32 = 64;
 /// A range is frozen for no longer before the map is to be set: then it thaws, and the move is given up.
 const FROZEN_MAX: Duration = Duration::from_secs(2);
 
+/// A destination that takes no page for so long is not waited for.
+const UNTAKEN_MAX: Duration = Duration::from_secs(60);
+
 /// How long a page is not sent again that the destination could not take.
 const SEND_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
@@ -52,8 +55,11 @@ struct Moving {
     has_begun: bool,
     step: Step,
     exporter: Exporter,
-    /// The page that the destination does not have yet.
+    /// The page that the destination does not have yet, and how many there have been.
     page: Option<Vec<u8>>,
+    pages: u64,
+    /// When the destination took the last one.
+    taken_at: Instant,
     /// Whether it is on its way.
     is_sent: bool,
     answered: Answered,
@@ -105,8 +111,18 @@ impl Mover {
         {
             let exporter = shard.begin_export(of.range);
             let (step, answered) = (Step::Copying { round: 0 }, Answered::default());
-            let (of, has_begun, page, is_sent, send_at) = (*of, false, None, false, now);
-            self.moving = Some(Moving { of, has_begun, step, exporter, page, is_sent, answered, send_at });
+            self.moving = Some(Moving {
+                of: *of,
+                has_begun: false,
+                step,
+                exporter,
+                page: None,
+                pages: 0,
+                taken_at: now,
+                is_sent: false,
+                answered,
+                send_at: now,
+            });
         }
         ended.map(|ended| ended.of.to)
     }
@@ -174,6 +190,12 @@ impl Moving {
             }
             Step::Copying { .. } | Step::Frozen { .. } | Step::Sealing { .. } => {}
         }
+        if self.page.is_some() && now >= self.taken_at + UNTAKEN_MAX {
+            return Turn::GiveUp(format!("shard {} has taken nothing for {UNTAKEN_MAX:?}", self.of.to));
+        }
+        if shard.store_mut().watched().is_some_and(|watched| watched.is_overrun) {
+            return Turn::GiveUp("the range is written faster than it is copied".to_owned());
+        }
         // Looked at before anything is copied, and again when all of it is.
         if !core::mem::replace(&mut self.has_begun, true)
             && let Some(reason) = self.hindrance(shard)
@@ -192,7 +214,7 @@ impl Moving {
         }
         if self.page.is_none() {
             match self.exporter.next_page(shard.store_mut()) {
-                Ok(Exported::Page(page)) => self.page = Some(page),
+                Ok(Exported::Page(page)) => self.has_page(page, now),
                 Ok(Exported::Nothing) => return Turn::Something,
                 Ok(Exported::All) => return self.go_on(shard, now),
                 Err(reason) => return Turn::GiveUp(reason),
@@ -201,10 +223,14 @@ impl Moving {
         if now >= self.send_at { self.send(endpoint, to, shard, now) } else { Turn::Nothing }
     }
 
+    fn has_page(&mut self, page: Vec<u8>, now: Instant) {
+        (self.page, self.pages, self.taken_at) = (Some(page), self.pages + 1, now);
+    }
+
     fn was_answered(&mut self, outcome: Result<(), Option<Code>>, now: Instant) -> Turn {
         self.is_sent = false;
         match outcome {
-            Ok(()) => self.page = None,
+            Ok(()) => (self.page, self.taken_at) = (None, now),
             Err(Some(
                 code @ (Code::Malformed
                 | Code::UnknownTable
@@ -238,21 +264,21 @@ impl Moving {
                     return Turn::GiveUp(reason);
                 }
                 if left <= FREEZE_OBJECTS || round >= ROUNDS_MAX {
-                    self.step = Step::Frozen { since: now, group: shard.freeze(self.of.range) };
+                    let group = shard.freeze(self.of.range);
+                    // From here on nothing is written there. What expires, expires at the destination as well.
+                    self.exporter.take_written(shard.store_mut());
+                    self.step = Step::Frozen { since: now, group };
                 } else {
                     self.step = Step::Copying { round: round + 1 };
                 }
                 Turn::Something
             }
             Step::Frozen { since, group } => {
-                if self.exporter.take_written(shard.store_mut()) == 0 {
-                    self.step = Step::Sealing { since, group };
-                    self.page = Some(Vec::new());
-                }
+                self.step = Step::Sealing { since, group };
+                self.has_page(Vec::new(), now);
                 Turn::Something
             }
-            // What was done once must be known to have been: a client may ask here again. What has expired
-            // since it was copied expires at the destination as well.
+            // What was done once must be known to have been: a client may ask here again.
             Step::Sealing { group, .. } if shard.log_outcome().flushed >= group => Turn::Set,
             Step::Sealing { .. } => Turn::Nothing,
             Step::Setting | Step::GivingUp => Turn::Nothing,
@@ -266,7 +292,8 @@ impl Moving {
         let mut message = Vec::with_capacity(page.len() + 16);
         let last_version = shard.store().last_version();
         let is_last = matches!(self.step, Step::Sealing { .. });
-        ImportHeader { number: self.of.number, last_version, is_last }.encode(&mut message);
+        let (number, page_number) = (self.of.number, self.pages);
+        ImportHeader { number, page: page_number, last_version, is_last }.encode(&mut message);
         message.extend_from_slice(page);
         self.answered = Answered::default();
         let answered = Arc::clone(&self.answered);

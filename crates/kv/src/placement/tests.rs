@@ -5,11 +5,12 @@ use std::sync::Arc;
 use farcall::Service;
 use farcall_disk::testing::{Faults, SimulatedDisk};
 
+use super::entries::{Elements, ImportItem};
 use super::source::Exported;
 use super::{Exporter, ImportHeader, SlotMap, SlotRange};
 use crate::durable::{LOG_BYTES_MIN, Level, Parked};
 use crate::shard::Answer;
-use crate::store::{Changed, Condition, Growth, Hash, List, MEMORY_BYTES_MIN, Sorted, Store};
+use crate::store::{Changed, CollectionKind, Condition, Growth, Hash, List, MEMORY_BYTES_MIN, Sorted, Store};
 use crate::wire::{Code, DROP_TABLE, GET, GetRequest, IMPORT, PUT, PutRequest, found, hash_slot};
 use crate::{Name, Shard, TableId, Value};
 
@@ -94,11 +95,16 @@ fn copy(exporter: &mut Exporter, from: &mut Shard, to: &mut Shard, number: u64) 
     }
 }
 
-fn import(from: &Shard, to: &mut Shard, (number, is_last): (u64, bool), page: &[u8]) -> Result<(), Code> {
+fn message(from: &Shard, to: &Shard, (number, is_last): (u64, bool), page: &[u8]) -> Vec<u8> {
     let mut message = Vec::new();
-    let last_version = from.store().last_version();
-    ImportHeader { number, last_version, is_last }.encode(&mut message);
+    let (last_version, next) = (from.store().last_version(), to.taken_page() + 1);
+    ImportHeader { number, page: next, last_version, is_last }.encode(&mut message);
     message.extend_from_slice(page);
+    message
+}
+
+fn import(from: &Shard, to: &mut Shard, (number, is_last): (u64, bool), page: &[u8]) -> Result<(), Code> {
+    let message = message(from, to, (number, is_last), page);
     loop {
         match ask(to, IMPORT, &message) {
             // Its log has much to flush, or grows.
@@ -273,4 +279,74 @@ fn what_was_copied_for_nothing_is_removed_and_a_table_that_is_emptied_ends_the_m
     adopt([&mut from, &mut to], &given_up);
     assert_eq!(to.store().statistics().objects, 0, "nothing of it is left");
     assert_eq!(get(&mut from, &keys[0]).map(|object| object.is_some()), Ok(true));
+}
+
+/// Two shards of which the second has given more versions, and a move from the first one that has begun.
+fn begun(disks: &[SimulatedDisk; 2], keys: &[String]) -> (Shard, Shard, Exporter, u64) {
+    let (mut from, mut to) = (open(&disks[0], 0), open(&disks[1], 1));
+    // The slot of `foo` is 12182.
+    (0..100).for_each(|number| put(&mut to, "foo", &number.to_string()).expect("room"));
+    keys.iter().for_each(|key| put(&mut from, key, key).expect("room"));
+    settle(&mut to);
+    let (begun, number) = SlotMap::of(2).begin(RANGE, 0, 1).expect("they are shard 0's");
+    adopt([&mut from, &mut to], &begun);
+    let exporter = from.begin_export(RANGE);
+    (from, to, exporter, number)
+}
+
+fn page(exporter: &mut Exporter, from: &mut Shard) -> Vec<u8> {
+    loop {
+        match exporter.next_page(from.store_mut()).expect("nothing is in the way") {
+            Exported::Page(page) => return page,
+            Exported::Nothing => {}
+            Exported::All => panic!("there is something to be copied"),
+        }
+    }
+}
+
+#[test]
+fn what_a_destination_has_answered_is_there_after_a_power_cut() {
+    let disks = [1, 2].map(|seed| SimulatedDisk::new(seed, Faults::default()));
+    let keys = keys(20);
+    let (mut from, mut to, mut exporter, number) = begun(&disks, &keys);
+    let page = page(&mut exporter, &mut from);
+    for (is_last, page) in [(false, &page[..]), (true, &[])] {
+        let message = message(&from, &to, (number, is_last), page);
+        ask(&mut to, IMPORT, &message).expect("it takes it");
+    }
+    drop(to);
+    disks[1].cut_power();
+    let to = open(&disks[1], 1);
+    assert_eq!(to.store().statistics().objects, 1 + keys.len() as u64);
+}
+
+#[test]
+fn an_import_that_is_sent_again_is_taken_once() {
+    let disks = [1, 2].map(|seed| SimulatedDisk::new(seed, Faults::default()));
+    let (mut from, mut to, _, number) = begun(&disks, &[]);
+    let mut elements = Vec::new();
+    (0..5_u8).for_each(|element| Elements::encode_one((b"", &[element]), &mut elements));
+    let key = &keys(1)[0];
+    let item = |is_first| ImportItem::Elements {
+        name: named(key),
+        deadline: None,
+        kind: CollectionKind::List,
+        is_first,
+        elements: Elements::new(&elements),
+    };
+    let mut first = Vec::new();
+    item(true).encode(&mut first);
+    import(&from, &mut to, (number, false), &first).expect("it takes it");
+    let mut more = Vec::new();
+    item(false).encode(&mut more);
+    let again = message(&from, &to, (number, false), &more);
+    let mut early = again.clone();
+    early[8..16].copy_from_slice(&9_u64.to_le_bytes());
+    for _ in 0..3 {
+        assert_eq!(ask(&mut to, IMPORT, &again), Ok(Vec::new()));
+    }
+    assert_eq!(ask(&mut to, IMPORT, &early), Err(Code::Malformed), "others are missing before it");
+    let list = to.store().collection::<List>(named(key)).expect("a list").expect("it is there");
+    assert_eq!(list.len(), 10);
+    settle(&mut from);
 }

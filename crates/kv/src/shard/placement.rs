@@ -33,6 +33,8 @@ pub(super) struct Placement {
     frozen: Option<SlotRange>,
     /// A move whose destination this shard is.
     incoming: Option<SlotMove>,
+    /// The number of the last import of it that was taken over.
+    taken_page: u64,
     /// Everything of it is here: no table may be emptied until it has ended.
     is_sealed: bool,
     dropping: Option<Dropping>,
@@ -54,6 +56,7 @@ impl Shard {
         // What a move left that was given up, and what this process or the one before it has lost.
         let had_incoming = before.and_then(|before| before.incoming);
         let was_sealed = before.is_some_and(|before| before.is_sealed);
+        let taken_page = before.map_or(0, |before| before.taken_page);
         let is_left = had_incoming
             .is_some_and(|it| number(incoming) != Some(it.number) && map.owner(it.range.first) != own);
         let drops = is_left || map.version() > 0 && (0..HASH_SLOTS).any(has_lost);
@@ -72,7 +75,9 @@ impl Shard {
             self.store.watch_slots(incoming.map(|it| (it.range, false)));
         }
         let is_sealed = is_same && was_sealed;
-        self.placement = Some(Box::new(Placement { map, frozen, incoming, is_sealed, dropping }));
+        let taken_page = if is_same { taken_page } else { 0 };
+        let placement = Placement { map, frozen, incoming, taken_page, is_sealed, dropping };
+        self.placement = Some(Box::new(placement));
     }
 
     fn all_tables(&self) -> Dropping {
@@ -232,6 +237,12 @@ impl Shard {
         true
     }
 
+    /// The number of the last import that was taken over.
+    #[cfg(test)]
+    pub(crate) fn taken_page(&self) -> u64 {
+        self.placement.as_ref().map_or(0, |placement| placement.taken_page)
+    }
+
     pub(super) fn tell_map(&self, reply: impl Answer) {
         reply.send(&self.map().encode());
     }
@@ -257,6 +268,13 @@ impl Shard {
         if placement.dropping.is_some() {
             return Err(Code::Busy);
         }
+        // The answer to it was lost: elements would be there twice.
+        if header.page == placement.taken_page {
+            return Ok(());
+        }
+        if header.page != placement.taken_page + 1 {
+            return Err(Code::Malformed);
+        }
         if self.store.watched().is_none_or(|watched| watched.is_emptied) {
             // What is here of it is not all that was sent.
             return Err(Code::UnknownTable);
@@ -275,13 +293,16 @@ impl Shard {
         }
         self.admit(bytes * RECORDS_PER_MESSAGE, bytes * RECORDS_PER_MESSAGE)?;
         self.may_answer()?;
-        self.store.count_version(header.last_version);
+        // Above all versions that the log has flushed: by versions it is known what waits for a flush, and what
+        // comes keeps those of the source.
+        self.store.count_version(header.last_version.max(self.store.last_version()) + 1);
+        if let Some(placement) = self.placement.as_mut() {
+            placement.taken_page = header.page;
+            placement.is_sealed |= header.is_last;
+        }
         for item in items.flatten() {
             self.take_over_one(item)?;
             self.record_changes();
-        }
-        if let Some(placement) = self.placement.as_mut().filter(|_| header.is_last) {
-            placement.is_sealed = true;
         }
         Ok(())
     }

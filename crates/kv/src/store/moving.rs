@@ -12,6 +12,12 @@ use crate::placement::{SlotRange, SlotSet};
 use crate::wire::hash_slot;
 use crate::{Name, TableId, Value};
 
+/// The most memory for keys that were written while a range is copied.
+const TOUCHED_BYTES_MAX: usize = 64 << 20;
+
+/// What a key takes beside its bytes.
+const TOUCHED_KEY_BYTES: usize = 64;
+
 /// Keys of a range that were written since somebody began to look.
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -19,16 +25,36 @@ pub(crate) struct Watched {
     /// Whether keys matter.
     notes_keys: bool,
     /// Those of objects that are to be looked at again.
-    pub touched: HashSet<(TableId, Vec<u8>)>,
+    touched: HashSet<(TableId, Vec<u8>)>,
+    /// What that takes, about.
+    touched_bytes: usize,
+    /// More was written than is noted.
+    pub is_overrun: bool,
     /// A table was emptied or dropped meanwhile.
     pub is_emptied: bool,
 }
 
 impl Watched {
+    fn new(range: SlotRange, notes_keys: bool) -> Self {
+        let touched = HashSet::new();
+        Self { range, notes_keys, touched, touched_bytes: 0, is_overrun: false, is_emptied: false }
+    }
+
     pub(super) fn touch(&mut self, table: TableId, key: &[u8]) {
-        if self.notes_keys && self.range.has(hash_slot(key)) {
-            self.touched.insert((table, key.to_vec()));
+        if !self.notes_keys || !self.range.has(hash_slot(key)) {
+            return;
         }
+        if self.touched_bytes + key.len() > TOUCHED_BYTES_MAX {
+            self.is_overrun = true;
+        } else if self.touched.insert((table, key.to_vec())) {
+            self.touched_bytes += key.len() + TOUCHED_KEY_BYTES;
+        }
+    }
+
+    /// What was noted, and is forgotten here.
+    pub(crate) fn take(&mut self) -> HashSet<(TableId, Vec<u8>)> {
+        self.touched_bytes = 0;
+        core::mem::take(&mut self.touched)
     }
 }
 
@@ -39,9 +65,7 @@ impl Store {
     /// From now on it is noted whether tables are emptied, and, if keys matter, which durable objects of a
     /// range are written; nothing of none.
     pub(crate) fn watch_slots(&mut self, watched: Option<(SlotRange, bool)>) {
-        let watch =
-            |(range, notes_keys)| Watched { range, notes_keys, touched: HashSet::new(), is_emptied: false };
-        self.changes.watched = watched.map(|watched| Box::new(watch(watched)));
+        self.changes.watched = watched.map(|(range, notes_keys)| Box::new(Watched::new(range, notes_keys)));
     }
 
     /// What was noted.

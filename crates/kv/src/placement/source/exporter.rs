@@ -58,7 +58,7 @@ impl Exporter {
     /// Takes up what was written since this was last called; says how much is left to be sent.
     pub fn take_written(&mut self, store: &mut Store) -> usize {
         if let Some(watched) = store.watched() {
-            self.next.extend(watched.touched.drain());
+            self.next.extend(watched.take());
         }
         self.next.len()
     }

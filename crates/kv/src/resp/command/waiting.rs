@@ -223,6 +223,8 @@ pub fn check_timeout(call: &Call<'_>, number: usize) -> Done {
 impl Engine {
     /// Runs the commands again that wait for keys which may have something now.
     pub fn serve_waiting(&mut self, shard: &mut Shard) {
+        // Nobody is served from what has gone to another shard and is still here.
+        self.send_waiting_on(shard);
         let current = self.current;
         let mut stuck = VecDeque::new();
         while let Some(key) = self.waiting.ready.pop_front() {
