@@ -40,7 +40,7 @@ mod tests {
     fn rounding_and_what_is_measured_by_itself_are_allowed() {
         assert_eq!(found("3.1", ["1.04", "2.0"], 0.0), 0);
         assert_eq!(found("3.4", ["1.04", "2.0"], 0.0), 1);
-        assert_eq!(found("3.2", ["1.00", "2.00"], 0.05), 1);
+        assert_eq!(found("3.3", ["1.00", "2.00"], 0.05), 1);
         assert_eq!(found("3.12", ["1.00", "2.00"], 0.05), 0);
     }
 }

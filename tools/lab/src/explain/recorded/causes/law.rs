@@ -131,11 +131,7 @@ impl<'a> Law<'a> {
         if let Some(known) = taken.known {
             return 1.0 + (known - 1.0) * part;
         }
-        let busy = |(name, busy): &(String, f64)| {
-            let less = taken.busy.iter().filter(|(own, _)| own == name).map(|(_, less)| less).sum::<f64>();
-            (busy - part * less).max(0.0)
-        };
-        let ceiling = 1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max);
+        let ceiling = self.utilisation_bound(taken, part);
         // Queues are there because something is full: without it they are not.
         let is_full = |(name, busy): &(String, f64)| {
             *busy >= FULL_FROM && taken.busy.iter().any(|(own, less)| own == name && *less > 0.0)
@@ -155,13 +151,21 @@ impl<'a> Law<'a> {
         let gain = self.gain(taken, part);
         let Some(often) = taken.wait else { return gain };
         let chance = if often > 0.0 { 2.0 / often.sqrt() } else { 0.0 };
-        if self.evidence.in_flight.is_none() {
-            return gain * (1.0 + chance);
-        }
+        let ceiling = self.utilisation_bound(taken, part);
+        // Where what is in flight is not kept up, an operation lasts as long as its last message, and what is
+        // in work at a time says nothing about that one.
         let own = taken.alone.unwrap_or(0.0) * part;
-        let rest = (self.alone - own).max(1.0 / GAIN_MAX);
-        let ceiling = 1.0 / self.most_busy().max(1.0 / GAIN_MAX);
+        let rest = self.evidence.in_flight.map_or(0.0, |_| self.alone - own).max(1.0 / GAIN_MAX);
         (1.0 / rest).min(ceiling).max(gain) * (1.0 + chance)
+    }
+
+    /// How many times the rate the busiest resource allows without that part of what a cause takes.
+    fn utilisation_bound(&self, taken: &Taken, part: f64) -> f64 {
+        let busy = |(name, busy): &(String, f64)| {
+            let less = taken.busy.iter().filter(|(own, _)| own == name).map(|(_, less)| less).sum::<f64>();
+            (busy - part * less).max(0.0)
+        };
+        1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max)
     }
 
     /// How many times the rate with more in flight and nothing else changed, at most.
@@ -291,6 +295,7 @@ impl<'a> Law<'a> {
             // While the send queue is full nothing else can hold them back.
             share: self.unplaced * (1.0 - uses.send_queue_full.min(1.0)),
             busy,
+            wait: Some(0.0),
             figure: format!(
                 "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
                 counters.join("`, `"),
@@ -310,6 +315,7 @@ impl<'a> Law<'a> {
         );
         (full >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
             share: self.unplaced * full,
+            wait: Some(0.0),
             figure,
             ..Taken::default()
         })
