@@ -48,7 +48,7 @@ fn a_message_that_waited_for_its_session_and_is_over_its_limit_ends_it() {
             matches!(refused, Err(SendError::NotSent(SendRefused::TooLong { bytes: 1025, .. }))),
             "{refused:?}"
         );
-        assert_eq!(pair.client.send(server, TAG, &[2; 1016]).within(LONG).wait(), Ok(()));
+        assert_eq!(pair.client.send(server, TAG, &[2; 1015]).within(LONG).wait(), Ok(()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calling: what takes the place of tonic's channel in a generated client.
 
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -15,11 +15,13 @@ use tonic::Status;
 use tonic::body::Body;
 
 use crate::GRPC;
+use crate::cancels::{Cancels, is_for_want_of_room};
 use crate::pieces::{Gathered, Source, too_many};
-use crate::pulled::{PushesAborted, pulled_body};
+use crate::pulled::{poll_piece, pulled_body};
+use crate::pushing::Pushing;
 use crate::status::{of_error, timeout_of};
 use crate::traced;
-use crate::wire::{Ask, ENOUGH, PATH_BYTES_MAX, Piece, bytes_of};
+use crate::wire::{Ask, PATH_BYTES_MAX, Piece, bytes_of};
 
 /// How long a call without a deadline may wait for its next piece: as long as its session lives.
 const WITHOUT_DEADLINE: Duration = Duration::MAX;
@@ -36,6 +38,7 @@ pub struct Channel {
     peer: Peer,
     at: Service,
     exchanges: Arc<AtomicU64>,
+    cancels: Arc<Cancels>,
 }
 
 /// Why there is no channel.
@@ -56,7 +59,8 @@ impl Channel {
     /// A channel to the peer, over a session of the client's endpoint.
     pub fn new(client: Client, peer: Peer) -> Self {
         // Other channels over the same session have other numbers.
-        Self { client, peer, at: GRPC, exchanges: Arc::new(AtomicU64::new(random_incarnation())) }
+        let exchanges = Arc::new(AtomicU64::new(random_incarnation()));
+        Self { client, peer, at: GRPC, exchanges, cancels: Arc::default() }
     }
 
     /// A channel to a server of a name, or to an address, for which it waits at most `within`. The endpoint
@@ -71,12 +75,25 @@ impl Channel {
 
     /// The same channel, to another service of farcall than [`GRPC`].
     pub fn at(self, at: Service) -> Self {
-        Self { at, ..self }
+        // What is still to be cancelled is so at the service that it was begun at.
+        Self { at, cancels: Arc::default(), ..self }
     }
 
-    /// Asks the peer; the future is sent at once.
+    /// Asks the peer; the future is sent at once, and behind it cancellations that were refused before.
     pub(crate) fn ask(&self, ask: &Ask, deadline: Option<Instant>) -> ClientPending {
-        self.ask_within(ask, time_left(deadline, Instant::now()))
+        let asked = self.ask_within(ask, time_left(deadline, Instant::now()));
+        self.cancels.renew(|exchange| self.ask_to_cancel(exchange));
+        asked
+    }
+
+    /// Cancels an exchange. Nobody waits for the answer: whoever wants this may be on any thread, without a
+    /// runtime.
+    pub(crate) fn cancel(&self, exchange: u64) {
+        self.cancels.keep(exchange, self.ask_to_cancel(exchange));
+    }
+
+    fn ask_to_cancel(&self, exchange: u64) -> ClientPending {
+        self.ask_within(&Ask::Cancel { exchange }, CANCEL_WITHIN)
     }
 
     fn ask_within(&self, ask: &Ask, within: Duration) -> ClientPending {
@@ -117,15 +134,16 @@ impl Channel {
             headers: parts.headers,
             data,
         };
-        let mut piece = ended.piece(&begin).await?;
-        let pushes = (!is_last).then(|| {
-            let task = tokio::spawn(push(ended.channel.clone(), number, deadline, source));
-            PushesAborted(task.abort_handle())
-        });
-        while piece.head.is_none() && !piece.is_last {
-            piece = ended.piece(&Ask::Pull { exchange: number }).await?;
+        let mut piece = ended.begin(&begin).await?;
+        let mut pushing = Pushing::nothing();
+        if !is_last {
+            pushing = Pushing::start(ended.channel.clone(), number, deadline, source);
         }
-        Ok(response(piece, ended, pushes))
+        while piece.head.is_none() && !piece.is_last {
+            let mut asked = ended.pull();
+            piece = poll_fn(|task| poll_piece(&mut asked, &mut ended, &mut pushing, task)).await?;
+        }
+        Ok(response(piece, ended, pushing))
     }
 }
 
@@ -133,44 +151,37 @@ fn time_left(deadline: Option<Instant>, now: Instant) -> Duration {
     deadline.map_or(WITHOUT_DEADLINE, |deadline| deadline.saturating_duration_since(now))
 }
 
-fn response(mut piece: Piece, ended: Ended, pushes: Option<PushesAborted>) -> http::Response<Body> {
+fn response(mut piece: Piece, ended: Ended, pushing: Pushing) -> http::Response<Body> {
     let mut response = http::Response::new(());
     match piece.head.take() {
         Some((status, headers)) => (*response.status_mut(), *response.headers_mut()) = (status, headers),
         // A call that failed before there was a head: what is behind it is the status, as a head has it.
         None => *response.headers_mut() = piece.trailers.take().unwrap_or_default(),
     }
-    response.map(|()| pulled_body(piece, ended, pushes))
-}
-
-/// Sends the rest of a request, a piece whenever the server has taken the one before.
-async fn push(channel: Channel, exchange: u64, deadline: Option<Instant>, mut source: Source) {
-    loop {
-        let Ok(Gathered { data, is_last, .. }) = source.next().await else {
-            // The program's stream has failed: the server is told that no more comes.
-            drop(channel.ask(&Ask::Cancel { exchange }, deadline).await);
-            return;
-        };
-        let taken = channel.ask(&Ask::Push { exchange, is_last, data }, deadline).await;
-        if is_last || !taken.is_ok_and(|answer| *answer != [ENOUGH]) {
-            return;
-        }
-    }
+    response.map(|()| pulled_body(piece, ended, pushing))
 }
 
 /// An exchange that its caller began. Dropped before its end, it is cancelled at the server.
 pub struct Ended {
-    pub channel: Channel,
-    pub number: u64,
-    pub deadline: Option<Instant>,
-    pub is_over: bool,
+    channel: Channel,
+    number: u64,
+    deadline: Option<Instant>,
+    is_over: bool,
 }
 
 impl Ended {
-    /// Asks for a piece.
-    async fn piece(&mut self, ask: &Ask) -> Result<Piece, Status> {
-        let answer = self.channel.ask(ask, self.deadline).await;
-        self.piece_of(answer)
+    /// Begins it.
+    async fn begin(&mut self, begin: &Ask) -> Result<Piece, Status> {
+        let answer = self.channel.ask(begin, self.deadline).await;
+        let is_not_begun = answer.as_ref().is_err_and(is_for_want_of_room);
+        let piece = self.piece_of(answer);
+        self.is_over |= is_not_begun;
+        piece
+    }
+
+    /// Asks for the next piece.
+    pub fn pull(&self) -> ClientPending {
+        self.channel.ask(&Ask::Pull { exchange: self.number }, self.deadline)
     }
 
     /// The piece that an answer is; the exchange is over with the last, or if it has failed.
@@ -183,14 +194,18 @@ impl Ended {
         self.is_over = piece.as_ref().is_ok_and(|piece| piece.is_last);
         piece
     }
+
+    /// Cancels it at the server, unless it is over.
+    pub fn cancel(&mut self) {
+        if !core::mem::replace(&mut self.is_over, true) {
+            self.channel.cancel(self.number);
+        }
+    }
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Nobody waits for the answer: whoever drops this may be on any thread, without a runtime.
-        if !self.is_over {
-            self.channel.ask_within(&Ask::Cancel { exchange: self.number }, CANCEL_WITHIN).detach();
-        }
+        self.cancel();
     }
 }
 

@@ -23,11 +23,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cancels;
 mod channel;
 mod exchanges;
 mod headers;
 mod pieces;
 mod pulled;
+mod pushing;
 mod server;
 mod status;
 mod traced;

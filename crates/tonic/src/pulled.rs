@@ -7,34 +7,45 @@ use core::task::{Context, Poll, ready};
 use bytes::Bytes;
 use farcall::ClientPending;
 use http_body::Frame;
-use tokio::task::AbortHandle;
 use tonic::Status;
 use tonic::body::Body;
 
 use crate::channel::Ended;
-use crate::wire::{Ask, Piece};
+use crate::pushing::Pushing;
+use crate::wire::Piece;
 
-/// Ends the task that pushes a request when it is dropped.
-pub struct PushesAborted(pub AbortHandle);
-
-impl Drop for PushesAborted {
-    fn drop(&mut self) {
-        self.0.abort();
+/// The piece that was asked for, or why there is none: the request has failed meanwhile, and the server might
+/// wait for the rest of it for ever.
+pub fn poll_piece(
+    asked: &mut ClientPending,
+    ended: &mut Ended,
+    pushing: &mut Pushing,
+    task: &mut Context<'_>,
+) -> Poll<Result<Piece, Status>> {
+    let answer = Pin::new(asked).poll(task);
+    if let Poll::Ready(Ok(_)) = answer {
+        return answer.map(|answer| ended.piece_of(answer));
     }
+    // A failure of the request is why the server has ended the exchange, if it has.
+    let Poll::Ready(status) = pushing.poll_failed(task) else {
+        return answer.map(|answer| ended.piece_of(answer));
+    };
+    ended.cancel();
+    Poll::Ready(Err(status))
 }
 
 /// The body whose first piece is there.
-pub fn pulled_body(piece: Piece, ended: Ended, pushes: Option<PushesAborted>) -> Body {
-    Body::new(Pulled { piece, asked: None, ended, _pushes: pushes })
+pub fn pulled_body(piece: Piece, ended: Ended, pushing: Pushing) -> Body {
+    Body::new(Pulled { piece, asked: None, ended, pushing })
 }
 
 struct Pulled {
     /// What was not read of the present piece.
     piece: Piece,
     /// The next one, once it was asked for.
-    asked: Option<Pin<Box<ClientPending>>>,
+    asked: Option<ClientPending>,
     ended: Ended,
-    _pushes: Option<PushesAborted>,
+    pushing: Pushing,
 }
 
 impl http_body::Body for Pulled {
@@ -55,14 +66,11 @@ impl http_body::Body for Pulled {
             if self.piece.is_last {
                 return Poll::Ready(None);
             }
-            if self.asked.is_none() {
-                let pull = Ask::Pull { exchange: self.ended.number };
-                self.asked = Some(Box::pin(self.ended.channel.ask(&pull, self.ended.deadline)));
-            }
-            let asked = self.asked.as_mut().expect("it was asked for");
-            let answer = ready!(asked.as_mut().poll(task));
-            self.asked = None;
-            match self.ended.piece_of(answer) {
+            let Self { asked, ended, pushing, .. } = &mut *self;
+            let next = asked.get_or_insert_with(|| ended.pull());
+            let outcome = ready!(poll_piece(next, ended, pushing, task));
+            *asked = None;
+            match outcome {
                 Ok(piece) => self.piece = piece,
                 Err(status) => {
                     self.piece.is_last = true;

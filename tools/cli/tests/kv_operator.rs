@@ -189,7 +189,7 @@ fn what_serve_would_ignore_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
         assert!(sentence.contains(words), "{arguments:?}: {sentence}");
     };
-    refused(&["--resp-clients", "5"], "give --resp or --memcached");
+    refused(&["--resp-clients", "5"], "--resp or --memcached is missing");
     refused(&["--lease", "1"], "--registry");
     refused(&["--set", "tcp.port=7"], "nothing of ring+shm reads `tcp.port`");
 }

@@ -47,7 +47,10 @@ fn a_question_is_answered_with_the_line_that_decides() {
     assert!(why.contains("refused: no line of ") && why.contains(rules.path()), "{why}");
     let (status, _, why) = ask("user 1000", "service 10: call");
     assert_eq!(status, Some(2));
-    assert!(why.contains("--identity: `uid`, `key`, `certificate`, `password` or `any` is wanted"), "{why}");
+    assert!(
+        why.contains("--identity: `uid`, `key`, `identity`, `certificate`, `password` or `any` is wanted"),
+        "{why}"
+    );
     assert_eq!(ask("uid 1000", "service 10: read").0, Some(2));
     let (_, json, _) = run(&[
         "policy",

@@ -11,6 +11,9 @@ use crate::tuning::Tuning;
 /// A message that is shorter has a tag of its own, by which it is known; others say their number.
 pub const NUMBER_BYTES: usize = 4;
 
+/// Packets carry tag and number behind the payload, and the code of a notice where a message passes the window.
+const BEHIND_BYTES: usize = 9;
+
 /// The tag of a short message is this and its number.
 const SHORT_TAG: u32 = 10_000;
 
@@ -189,8 +192,7 @@ impl Planner<'_> {
     }
 
     fn bytes(&mut self) -> usize {
-        // Packets carry tag and number behind the payload.
-        let limit = self.tuning.message_bytes_max - 2 * NUMBER_BYTES;
+        let limit = self.tuning.message_bytes_max - BEHIND_BYTES;
         match self.draw.between(0, 9) {
             0 => self.draw.between(0, NUMBER_BYTES),
             1 => self.fabric.mtu_bytes,

@@ -182,7 +182,7 @@ fn hosts_that_prove_who_they_are_break_no_rule() {
         let tuning = Scenario::draw(case.seed, case.transport).tuning;
         tuning.assignments.iter().any(|assignment| assignment.starts_with("security.identity_file="))
     };
-    let cases: Vec<_> = cases(1..=400).into_iter().filter(proves).take(24).collect();
+    let cases: Vec<_> = cases(1..=600).into_iter().filter(proves).take(24).collect();
     assert_eq!(cases.len(), 24);
     let all = all_hold(&cases);
     let answered: usize = all.iter().map(|(_, findings)| findings.answered).sum();

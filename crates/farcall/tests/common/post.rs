@@ -11,9 +11,9 @@ const ECHO: Service = Service(1);
 /// Receives as many messages as asked for with the tag asked for, and answers when it has them all.
 const COUNT: Service = Service(2);
 
-/// The limit on calls in these tests; packets have room for eight bytes less of a message.
+/// The limit on calls in these tests; packets have room for nine bytes less of a message.
 pub const LIMIT: usize = 1 << 20;
-pub const MESSAGE_BYTES_MAX: usize = LIMIT - 8;
+pub const MESSAGE_BYTES_MAX: usize = LIMIT - 9;
 
 /// Messages with this tag come back with the next one.
 pub const THERE: Tag = Tag(7);

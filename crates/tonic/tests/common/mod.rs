@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use farcall::Node;
+use farcall::{Endpoint, Node};
 use farcall_tonic::{Channel, Server};
 
 /// Generous: reached only when something hangs.
@@ -32,19 +32,37 @@ pub mod routeguide {
 pub struct Pair {
     pub channel: Channel,
     pub server: Server,
-    _listener: farcall::Listener,
+    pub listener: farcall::Listener,
     _node: Node,
 }
 
 /// Serves `service` over a transport.
 pub fn serve(transport: &str, service: impl farcall_tonic::Served) -> Pair {
+    serve_with(transport, service, [None, None])
+}
+
+/// As [`serve`], with a parameter of the transport for the server and one for the client: `name=value`.
+pub fn serve_with(
+    transport: &str,
+    service: impl farcall_tonic::Served,
+    [of_server, of_client]: [Option<&str>; 2],
+) -> Pair {
     let node = Node::serving_names("127.0.0.1:0").expect("a free port");
-    let endpoint = node.endpoint(transport).expect("it is there");
+    let endpoint = endpoint_with(&node, transport, of_server);
     let listener = endpoint.listen("grpc").expect("a free name");
     let server = Server::start(endpoint, service).expect("a thread");
-    let endpoint = node.endpoint(transport).expect("it is there");
+    let endpoint = endpoint_with(&node, transport, of_client);
     let channel = Channel::connect(endpoint, "grpc", LONG).expect("it listens");
-    Pair { channel, server, _listener: listener, _node: node }
+    Pair { channel, server, listener, _node: node }
+}
+
+fn endpoint_with(node: &Node, transport: &str, parameter: Option<&str>) -> Endpoint {
+    let mut settings = node.settings().clone();
+    if let Some(parameter) = parameter {
+        let protocol = transport.split('+').next().expect("a part");
+        settings.assign(&format!("{protocol}.{parameter}")).expect("a parameter");
+    }
+    node.endpoint_with(transport.parse().expect("a transport"), &settings).expect("it is there")
 }
 
 /// Runs a test over each transport, in a runtime of its own.

@@ -149,7 +149,7 @@ fn tables_in_memory_do_not_wait_for_the_log_or_its_replicas() {
     assert!(!of.mirror.may_read(), "there is no replica yet");
     // All or nothing, where it says that nothing was changed.
     let both = [put("memory"), put("orders")].concat();
-    assert_eq!(of.asked(MULTI_PUT, &both), Some(Err(Code::NotPrimary)));
+    assert_eq!(of.asked(MULTI_PUT, &both), Some(Err(Code::TooFewReplicas)));
     assert_eq!(objects_in(&of.shard, "memory"), 0);
     assert!(of.asked(MULTI_PUT, &put("memory")).expect("at once").is_ok());
     assert_eq!(objects_in(&of.shard, "memory"), 1);

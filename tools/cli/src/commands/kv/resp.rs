@@ -89,13 +89,6 @@ fn clients_max(serve: &KvServe) -> usize {
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
 /// and stores of several shards for memcached clients, which cannot be told who has a key.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
-    if serve.resp_clients.is_some() && !is_asked(serve) {
-        return Err(Failure::Usage(
-            "--resp-clients is of clients of Redis and memcached, and none are served: give --resp or --memcached, \
-             or leave it out"
-                .to_owned(),
-        ));
-    }
     if !serve.memcached.is_empty() && serve.shards > 1 {
         return Err(Failure::Usage(format!(
             "--memcached serves the objects of one shard, and --shards {} spreads them; give --shards 1",
