@@ -303,6 +303,10 @@ impl Candidate {
     }
 
     fn avoid(&mut self, now: Instant, why: String) {
+        // All calls that waited for one session report its end: it failed once.
+        if now < self.avoided_until {
+            return;
+        }
         let pause = AVOIDED_FIRST * (1 << self.failures.min(16));
         self.failures += 1;
         self.avoided_until = now + pause.min(AVOIDED_MAX);

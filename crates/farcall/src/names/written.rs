@@ -155,14 +155,14 @@ fn keep_up_to_date(listing: &Arc<Listing>, read: impl Fn() -> Read + Send + 'sta
 /// What a listing has been told.
 #[derive(Default)]
 struct Known {
-    /// The number of each, by address and transport.
-    servers: BTreeMap<(Address, &'static str), u64>,
+    /// The number of each and where it was written, by address and transport.
+    servers: BTreeMap<(Address, &'static str), (u64, HostPort)>,
     numbers_used: u64,
 }
 
 impl Known {
     fn update(&mut self, listing: &Listing, places: &[(TransportKind, HostPort)]) {
-        let mut trouble = None;
+        let (mut trouble, mut unknown) = (None, Vec::new());
         let mut present = BTreeMap::new();
         for (transport, place) in places {
             match place.look_up() {
@@ -170,25 +170,26 @@ impl Known {
                     let addresses = addresses.into_iter().filter_map(|at| transport.address_of_place(at));
                     present.extend(addresses.map(|address| ((address, transport.name()), place)));
                 }
-                Err(error) => trouble = Some(format!("the host of {place} is not known: {error}")),
+                Err(error) => {
+                    trouble = Some(format!("the host of {place} is not known: {error}"));
+                    unknown.push(place);
+                }
             }
         }
-        // While a resolver is silent, the addresses that it gave stay.
-        if trouble.is_none() {
-            self.servers.retain(|place, number| {
-                let stays = present.contains_key(place);
-                if !stays {
-                    listing.gone(*number);
-                }
-                stays
-            });
-        }
+        // While a resolver is silent about a host, the addresses that it gave stay, of that host alone.
+        self.servers.retain(|place, (number, written)| {
+            let stays = present.contains_key(place) || unknown.contains(&&*written);
+            if !stays {
+                listing.gone(*number);
+            }
+            stays
+        });
         for ((address, transport), place) in present {
             if self.servers.contains_key(&(address.clone(), transport)) {
                 continue;
             }
             self.numbers_used += 1;
-            self.servers.insert((address.clone(), transport), self.numbers_used);
+            self.servers.insert((address.clone(), transport), (self.numbers_used, place.clone()));
             let server = Server {
                 incarnation: 0,
                 rank: NO_RANK,
@@ -302,6 +303,18 @@ mod tests {
         }
         known.update(&listing, &transports().map(|transport| (transport, place.clone())));
         assert_eq!(found().len(), 2);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_out_goes_although_the_host_of_another_is_unknown() {
+        let place = |text: &str| (transports()[0], HostPort::parse(text).expect("a place"));
+        let (listing, mut known) = (Listing::new(), Known::default());
+        let found = || listing.servers().into_iter().map(|server| server.host).collect::<Vec<_>>();
+        let unknown = place("host.invalid:7003");
+        known.update(&listing, &[place("127.0.0.1:7001"), unknown.clone()]);
+        assert_eq!(found(), ["127.0.0.1:7001"]);
+        known.update(&listing, &[place("127.0.0.1:7002"), unknown]);
+        assert_eq!(found(), ["127.0.0.1:7002"]);
     }
 
     #[test]
