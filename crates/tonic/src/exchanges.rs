@@ -45,6 +45,8 @@ struct All {
     by_peer: HashMap<Peer, OfPeer>,
     /// The server has ended: none begins any more.
     is_closed: bool,
+    /// No ask reaches them any more.
+    is_leaving: bool,
 }
 
 /// All exchanges of a server. The task of each has a clone: [`Exchanges::close`] ends the circle.
@@ -105,6 +107,24 @@ impl Exchanges {
     pub fn remove_all_of(&self, peer: Peer) {
         let removed = self.all().by_peer.remove(&peer);
         drop(removed);
+    }
+
+    /// No ask reaches them any more: an exchange is over when it has answered those that did, and what its
+    /// request lacks does not come.
+    pub fn leave(&self) {
+        let mut all = self.all();
+        all.is_leaving = true;
+        let ways = |exchange: &mut Exchange| {
+            (exchange.pushes.take(), core::mem::replace(&mut exchange.pulls, mpsc::channel(1).0))
+        };
+        let closed: Vec<_> = all.by_peer.values_mut().flat_map(HashMap::values_mut).map(ways).collect();
+        drop(all);
+        drop(closed);
+    }
+
+    /// Whether no ask reaches them any more.
+    pub fn is_leaving(&self) -> bool {
+        self.all().is_leaving
     }
 
     /// Ends all, and lets none begin.

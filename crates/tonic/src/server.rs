@@ -159,6 +159,13 @@ struct Acceptor<S> {
     runtime: Handle,
 }
 
+/// Its endpoint takes no more asks: the server leaves before a planned stop, or has ended.
+impl<S> Drop for Acceptor<S> {
+    fn drop(&mut self) {
+        self.exchanges.leave();
+    }
+}
+
 impl<S: Served> Acceptor<S> {
     fn accept(&self, request: &Request<'_>, reply: Reply<'_>) {
         let peer = request.peer();
@@ -261,8 +268,9 @@ impl<S: Served> Acceptor<S> {
         let exchange = Exchange { pushes: Some(pushes), pulls, task: None };
         self.exchanges.add(begun.peer, begun.number, exchange);
         reply.send(Piece::default().encode());
-        let request = request.map(|()| Body::new(Pushes { first: data, pushed, is_over: false }));
         let (mut service, exchanges) = (self.service.clone(), self.exchanges.clone());
+        let pushes = Pushes { first: data, pushed, is_over: false, exchanges: exchanges.clone() };
+        let request = request.map(|()| Body::new(pushes));
         self.spawn(begun, async move {
             let answering = Answering::Called(Box::pin(traced::handled(span, &mut service, request)));
             serve_pulls(exchanges, begun, answering, pulled).await;
@@ -368,6 +376,18 @@ struct Pushes {
     first: Bytes,
     pushed: mpsc::Receiver<Pushed>,
     is_over: bool,
+    exchanges: Exchanges,
+}
+
+impl Pushes {
+    /// Why there is no more, though more was to come.
+    fn cut_off(&self) -> Status {
+        if self.exchanges.is_leaving() {
+            Status::unavailable("the server is leaving")
+        } else {
+            Status::cancelled("the caller has gone")
+        }
+    }
 }
 
 impl http_body::Body for Pushes {
@@ -385,7 +405,7 @@ impl http_body::Body for Pushes {
             let Poll::Ready(pushed) = self.pushed.poll_recv(task) else { return Poll::Pending };
             let Some(Pushed { data, is_last, taken }) = pushed else {
                 self.is_over = true;
-                return Poll::Ready(Some(Err(Status::cancelled("the caller has gone"))));
+                return Poll::Ready(Some(Err(self.cut_off())));
             };
             taken.send(&[]);
             self.is_over = is_last;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use common::routeguide::route_guide_client::RouteGuideClient;
 use common::routeguide::route_guide_server::{RouteGuide, RouteGuideServer};
 use common::routeguide::{Feature, Point, Rectangle, RouteNote, RouteSummary};
-use common::{over_each, serve_with};
+use common::{LONG, over_each, serve_with};
+use farcall_tonic::Channel;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
@@ -26,12 +27,14 @@ struct Guide {
     begun: Arc<Semaphore>,
     let_go: Arc<Semaphore>,
     dropped: Arc<Notify>,
+    /// A permit for each stream that was dropped.
+    ended: Arc<Semaphore>,
 }
 
 impl Guide {
     fn new() -> Self {
         let none = || Arc::new(Semaphore::new(0));
-        Self { begun: none(), let_go: none(), dropped: Arc::default() }
+        Self { begun: none(), let_go: none(), dropped: Arc::default(), ended: none() }
     }
 
     /// Returns when `count` calls have begun.
@@ -40,11 +43,13 @@ impl Guide {
     }
 }
 
-struct NotifyOnDrop(Arc<Notify>);
+/// Held by what a call works with.
+struct Held(Guide);
 
-impl Drop for NotifyOnDrop {
+impl Drop for Held {
     fn drop(&mut self) {
-        self.0.notify_one();
+        self.0.ended.add_permits(1);
+        self.0.dropped.notify_one();
     }
 }
 
@@ -67,7 +72,7 @@ impl RouteGuide for Guide {
         &self,
         _: Request<Rectangle>,
     ) -> Result<Response<Self::ListFeaturesStream>, Status> {
-        let held = NotifyOnDrop(self.dropped.clone());
+        let held = Held(self.clone());
         let none = tokio_stream::pending().map(move |feature| {
             let _held = &held;
             feature
@@ -80,7 +85,7 @@ impl RouteGuide for Guide {
         &self,
         request: Request<Streaming<Point>>,
     ) -> Result<Response<RouteSummary>, Status> {
-        let (_held, mut points) = (NotifyOnDrop(self.dropped.clone()), request.into_inner());
+        let (_held, mut points) = (Held(self.clone()), request.into_inner());
         self.begun.add_permits(1);
         while points.message().await?.is_some() {}
         pending().await
@@ -91,7 +96,7 @@ impl RouteGuide for Guide {
         &self,
         request: Request<Streaming<RouteNote>>,
     ) -> Result<Response<Self::RouteChatStream>, Status> {
-        let (held, notes) = (NotifyOnDrop(self.dropped.clone()), request.into_inner());
+        let (held, notes) = (Held(self.clone()), request.into_inner());
         let echoed = notes.map(move |note| {
             let _held = &held;
             note
@@ -150,6 +155,71 @@ fn a_piece_that_no_message_carries_ends_a_call_that_has_no_response_yet() {
             guide.dropped.notified().await;
         }
     });
+}
+
+#[test]
+fn a_server_that_leaves_ends_its_conversations_at_both_ends() {
+    over_each(|transport| async move {
+        let guide = Guide::new();
+        let pair = serve_with(transport, RouteGuideServer::new(guide.clone()), [None, None]);
+        let mut client = RouteGuideClient::new(pair.channel.clone());
+        let (notes, sent) = mpsc::channel(1);
+        notes.send(note(1)).await.expect("there is room");
+        let mut answers = client.route_chat(ReceiverStream::new(sent)).await.expect("a stream").into_inner();
+        assert_eq!(answers.message().await.expect("no failure"), Some(note(1)));
+        let listener = pair.listener;
+        let left = pair.server.client().run(async move |endpoint| listener.leave(endpoint, LONG));
+        guide.dropped.notified().await;
+        let status = answers.message().await.expect_err("the server leaves");
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        assert_eq!(left.await.expect("it leaves").unanswered, 0);
+        drop(notes);
+    });
+}
+
+#[test]
+fn conversations_for_which_there_is_no_room_end_at_both_ends() {
+    const COUNT: usize = 40;
+    over_each(|transport| async move {
+        let guide = Guide::new();
+        let service = RouteGuideServer::new(guide.clone());
+        let pair = serve_with(transport, service, [None, Some("calls_max=64")]);
+        let mut client = RouteGuideClient::new(pair.channel.clone());
+        let talks = [(); COUNT].map(|()| tokio::spawn(talk(client.clone())));
+        let mut begun = 0;
+        for talk in talks {
+            begun += u32::from(talk.await.expect("no panic"));
+        }
+        // Each call makes up for cancellations that were refused.
+        while guide.ended.available_permits() < begun as usize {
+            client.get_feature(Point::default()).await.expect("a feature");
+        }
+    });
+}
+
+/// Talks for a while, or until it is refused; returns whether it began.
+async fn talk(mut client: RouteGuideClient<Channel>) -> bool {
+    let refused = |status: Status| assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let (notes, sent) = mpsc::channel(1);
+    let mut answers = match client.route_chat(ReceiverStream::new(sent)).await {
+        Ok(answers) => answers.into_inner(),
+        Err(status) => {
+            refused(status);
+            return false;
+        }
+    };
+    for _ in 0..20 {
+        // What cannot be sent ends the stream of notes.
+        let _ = notes.send(note(1)).await;
+        match answers.message().await {
+            Ok(answer) => assert_eq!(answer, Some(note(1))),
+            Err(status) => {
+                refused(status);
+                break;
+            }
+        }
+    }
+    true
 }
 
 #[test]
