@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub struct MemoryBudget(Arc<AtomicU64>);
 
 impl MemoryBudget {
-    /// So many bytes.
+    /// This many bytes.
     pub fn new(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }

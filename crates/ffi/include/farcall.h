@@ -658,8 +658,8 @@ farcall_status_t farcall_request_caller(const struct farcall_request_t *request,
                                         size_t bytes);
 
 // Whether the caller has an identity, written as in a policy: `uid 1000`, `key 5f1a0c7d2e9b8364`,
-// `certificate worker.example`, which is one of the names of its certificate. `yes` is 1 or 0.
-// FARCALL_INVALID_ARGUMENT if `identity` is none.
+// `identity worker-3`, `certificate worker.example`, which is one of the names of its certificate. `yes` is
+// 1 or 0. FARCALL_INVALID_ARGUMENT if `identity` is none.
 //
 // In the handler, before the reply: FARCALL_ALREADY_REPLIED afterwards. Allocates. Neither polls nor blocks.
 farcall_status_t farcall_request_caller_is(const struct farcall_request_t *request,
@@ -670,8 +670,8 @@ farcall_status_t farcall_request_caller_is(const struct farcall_request_t *reque
 // `farcall_payload_release`. `code`, which may be null, is that of a handler that refused.
 //
 // From the endpoint's thread, not inside a callback. Polls: callbacks run. Blocks for `timeout_ns` at most,
-// as `endpoint.idle` says. Of what is short, 232 bytes at most, it allocates only at first; `farcall_call_into`
-// spares the copy, too.
+// as `endpoint.idle` says. Of what is short, 232 bytes at most, it allocates only at first;
+// `farcall_call_into` spares the copy, too.
 farcall_status_t farcall_call(struct farcall_endpoint_t *endpoint,
                               struct farcall_peer_t peer,
                               uint16_t service,
@@ -1125,16 +1125,16 @@ farcall_status_t farcall_store_level(struct farcall_store_t *store, uint32_t *le
 // clients.
 //
 // From any thread: the slots belong to it from then on. Allocates. Blocks for 2 s at most for each daemon of
-// the store on this host, and before that for as long as the resolver of the system takes to look up the host
-// of `store`, if that is a name and no address.
+// the store on this host, and before that for as long as the resolver of the system takes to look up the
+// host of `store`, if that is a name and no address.
 farcall_status_t farcall_slots_attach(const char *store,
                                       const char *const *settings,
                                       struct farcall_slots_t **slots,
                                       struct farcall_error_t *error);
 
 // Leaves the daemon, which gives the slots to others, also while a forked child lives. What was begun has no
-// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots of
-// its parent alone: FARCALL_FORKED.
+// outcome any more, and may have happened, or happen yet. Null is allowed. A forked child leaves the slots
+// of its parent alone: FARCALL_FORKED.
 //
 // From the slots' thread. Frees. Neither polls nor blocks.
 farcall_status_t farcall_slots_detach(struct farcall_slots_t *slots);
@@ -1166,10 +1166,10 @@ farcall_status_t farcall_slots_get(struct farcall_slots_t *slots,
                                    uint64_t *version,
                                    struct farcall_error_t *error);
 
-// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which has
-// the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store. FARCALL_TOO_MANY
-// if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and FARCALL_TIMED_OUT it may have
-// happened.
+// As `farcall_store_put`, through a slot. FARCALL_TOO_LONG if key and value do not fit into a slot, which
+// has the bytes of `farcall kv serve --slot-bytes` less 20: write it with a client of the store.
+// FARCALL_TOO_MANY if all slots are in use. Nothing was changed then. With FARCALL_PEER_DEAD and
+// FARCALL_TIMED_OUT it may have happened.
 //
 // From the slots' thread. Blocks for `timeout_ns` at most, and spins meanwhile; by default for 11 s. Runs no
 // callbacks. Allocates only at first.

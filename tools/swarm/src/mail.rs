@@ -11,7 +11,8 @@ use crate::tuning::Tuning;
 /// A message that is shorter has a tag of its own, by which it is known; others say their number.
 pub const NUMBER_BYTES: usize = 4;
 
-/// Packets carry tag and number behind the payload, and the code of a notice where a message passes the window.
+/// Packets carry tag and number behind the payload, and the code of a notice where a message passes the
+/// window.
 const BEHIND_BYTES: usize = 9;
 
 /// The tag of a short message is this and its number.

@@ -39,8 +39,8 @@ impl FileKeys {
         }
     }
 
-    /// Whether any of the files has changed, and what is of no use in another one. All are looked at: what has
-    /// changed in one is not held up by another, nor forgotten for it.
+    /// Whether any of the files has changed, and what is of no use in another one. All are looked at: what
+    /// has changed in one is not held up by another, nor forgotten for it.
     fn renew(&mut self) -> (bool, Option<IdentityError>) {
         let keys = self.file.renew();
         let (identity, trouble) = self.identity.as_mut().map_or((false, None), FileIdentity::renew);

@@ -265,7 +265,8 @@ impl Moving {
                 }
                 if left <= FREEZE_OBJECTS || round >= ROUNDS_MAX {
                     let group = shard.freeze(self.of.range);
-                    // From here on nothing is written there. What expires, expires at the destination as well.
+                    // From here on nothing is written there. What expires, expires at the destination as
+                    // well.
                     self.exporter.take_written(shard.store_mut());
                     self.step = Step::Frozen { since: now, group };
                 } else {

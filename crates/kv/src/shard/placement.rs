@@ -293,8 +293,8 @@ impl Shard {
         }
         self.admit(bytes * RECORDS_PER_MESSAGE, bytes * RECORDS_PER_MESSAGE)?;
         self.may_answer()?;
-        // Above all versions that the log has flushed: by versions it is known what waits for a flush, and what
-        // comes keeps those of the source.
+        // Above all versions that the log has flushed: by versions it is known what waits for a flush, and
+        // what comes keeps those of the source.
         self.store.count_version(header.last_version.max(self.store.last_version()) + 1);
         if let Some(placement) = self.placement.as_mut() {
             placement.taken_page = header.page;

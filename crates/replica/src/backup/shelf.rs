@@ -100,7 +100,7 @@ impl FolderShelf {
         Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new(), lock: None, budget: None })
     }
 
-    /// Replicas in memory take no more than so many bytes together: what would be more is refused as by a
+    /// Replicas in memory take no more than this together: what would be more is refused as by a
     /// full disk.
     #[must_use]
     pub fn within(self, memory_bytes: u64) -> Self {

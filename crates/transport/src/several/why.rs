@@ -10,7 +10,7 @@ const REASONS_MAX: usize = 8;
 const NOT_TAKEN: &str = "not taken";
 
 /// What separates a reason from the advice behind it in an error's sentence. Readers put reasons into
-/// sentences of their own, so the advice is left to who shows the error itself.
+/// sentences of their own, so the advice is left to whatever shows the error.
 const BEFORE_ADVICE: &str = "; ";
 
 /// The reason alone, of an error's sentence. What stands in parentheses is part of it.

@@ -164,7 +164,7 @@ fn tables_in_memory_do_not_wait_for_the_log_or_its_replicas() {
         assert!(of.asked(service, &message).expect("at once").is_ok());
     }
     for (service, message) in ask_for("orders") {
-        assert_eq!(of.asked(service, &message), Some(Err(Code::NotPrimary)));
+        assert_eq!(of.asked(service, &message), Some(Err(Code::TooFewReplicas)));
     }
 }
 

@@ -20,7 +20,7 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
     }
 }
 
-/// Why objects and a log in memory do not fit into so many bytes, if they do not.
+/// Why objects and a log in memory do not fit into this many bytes, if they do not.
 fn too_much(objects: u64, log: u64, most: u64) -> Option<String> {
     let left = most.saturating_sub(BESIDE_BYTES);
     if objects + log <= left {
