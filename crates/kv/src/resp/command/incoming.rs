@@ -217,9 +217,12 @@ mod tests {
     }
 
     fn with_log() -> (Shard, Engine, Session) {
-        let disk = SimulatedDisk::new(1, Faults::default());
+        with_log_at(&SimulatedDisk::new(1, Faults::default()))
+    }
+
+    fn with_log_at(disk: &SimulatedDisk) -> (Shard, Engine, Session) {
         let mut shard = Shard::new(Store::new(4 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
-        shard.open_log(Box::new(disk), LOG_BYTES_MIN).expect("an empty disk");
+        shard.open_log(Box::new(disk.clone()), LOG_BYTES_MIN).expect("it can be read");
         shard.create_table_at("default", Level::Flushed).expect("the first table");
         let engine = Engine::new(&Options::default(), None, &[], &mut shard);
         let session = Session::new(1, String::new(), Principal::Unproven, true, 0);
@@ -282,6 +285,42 @@ mod tests {
             (&[b"SELECT", b"0"], "+QUEUED\r\n"),
             (&[b"SET", b"k", &long], "+QUEUED\r\n"),
             (&[b"EXEC"], "*2\r\n+OK\r\n+OK\r\n"),
+        ];
+        for (words, expected) in words {
+            assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
+        }
+    }
+
+    /// What makes a string long is in the log as pieces, as what lengthens a long one is.
+    #[test]
+    fn strings_of_durable_tables_become_long_and_are_there_after_a_restart() {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let (mut shard, mut engine, mut session) = with_log_at(&disk);
+        let part = vec![7; VALUE_BYTES_MAX - 10];
+        let words: [(&[&[u8]], &str); 9] = [
+            (&[b"APPEND", b"a", &part], ":1048566\r\n"),
+            (&[b"APPEND", b"a", &part], ":2097132\r\n"),
+            (&[b"APPEND", b"a", b"end"], ":2097135\r\n"),
+            (&[b"SET", b"b", &part], "+OK\r\n"),
+            (&[b"SETRANGE", b"b", b"1048560", b"beyond 1 MiB is this part"], ":1048585\r\n"),
+            (&[b"SET", b"c", &part], "+OK\r\n"),
+            (&[b"MULTI"], "+OK\r\n"),
+            (&[b"APPEND", b"c", &part], "+QUEUED\r\n"),
+            (&[b"EXEC"], "*1\r\n:2097132\r\n"),
+        ];
+        for (words, expected) in words {
+            assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
+        }
+        (0..1000).for_each(|_| _ = shard.turn_log());
+        drop(shard);
+        disk.cut_power();
+        let (mut shard, mut engine, mut session) = with_log_at(&disk);
+        let words: [(&[&[u8]], &str); 5] = [
+            (&[b"STRLEN", b"a"], ":2097135\r\n"),
+            (&[b"GETRANGE", b"a", b"2097130", b"-1"], "$5\r\n\u{7}\u{7}end\r\n"),
+            (&[b"STRLEN", b"b"], ":1048585\r\n"),
+            (&[b"GETRANGE", b"b", b"1048559", b"-1"], "$26\r\n\u{7}beyond 1 MiB is this part\r\n"),
+            (&[b"STRLEN", b"c"], ":2097132\r\n"),
         ];
         for (words, expected) in words {
             assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);

@@ -278,7 +278,8 @@ fn splice(call: &mut Call<'_>, offset: usize, part: &[u8]) -> Result<usize, Refu
     match Value::new(&bytes) {
         Ok(value) => call.store().put_until(name, value, Condition::Always, Expiry::Keep)?,
         Err(_) => {
-            let mut held = call.store().begin_long();
+            // The log gets its pieces with what else the command does: it was admitted with them.
+            let mut held = call.shard.begin_long(name.table());
             call.store().extend_long(&mut held, &bytes)?;
             call.store().put_long(name, &held, Expiry::Keep)?
         }
