@@ -14,7 +14,7 @@ use super::keys::{CopyOptions, copy_options};
 use crate::resp::parse::Args;
 use crate::resp::session::Session;
 use crate::shard::NotExtended;
-use crate::store::{Held, PIECE_BYTES};
+use crate::store::{Held, PIECE_BYTES, Store};
 use crate::wire::Code;
 use crate::{Name, Shard, TableId};
 
@@ -24,6 +24,9 @@ const STEP_BYTES: usize = 16 * PIECE_BYTES;
 /// Bytes of a copy that a turn writes.
 const TURN_BYTES: usize = 4 * STEP_BYTES;
 
+/// How often a copy is begun again because its source was changed, before the command is refused.
+const RESTARTS_MAX: u32 = 16;
+
 /// A copy that is written.
 #[derive(Debug)]
 pub struct Copying {
@@ -31,7 +34,13 @@ pub struct Copying {
     /// Where it is to go, and what is there of it.
     table: TableId,
     copy: Held,
+    /// How often it was begun again.
+    restarts: u32,
 }
+
+/// What a command is refused with whose source is changed more often than it can be copied.
+const WRITTEN_MEANWHILE: Refusal =
+    Refusal::of("ERR the string is written meanwhile, and was not copied; try again later");
 
 /// How far a copy is.
 enum Copied {
@@ -61,13 +70,17 @@ impl Engine {
             return Ok(true);
         };
         self.check_policy(command, args, session)?;
-        let is_same =
-            |copying: &Copying| copying.table == table && shard.store().is_value_of(from, &copying.source);
-        let copying = match session.copying.take().filter(|copying| is_same(copying)) {
-            Some(copying) => Ok(copying),
-            None => begin(from, table, shard).map(Box::new),
+        let mut copying = match session.copying.take() {
+            Some(copying) if copying.is_of(from, table, shard.store()) => copying,
+            Some(copying) if copying.restarts == RESTARTS_MAX => return Err(WRITTEN_MEANWHILE),
+            Some(copying) => {
+                let restarts = copying.restarts + 1;
+                // What is there of it makes room for the next one.
+                drop(copying);
+                Box::new(Copying { restarts, ..begin(from, table, shard)? })
+            }
+            None => Box::new(begin(from, table, shard)?),
         };
-        let mut copying = copying?;
         match copying.step(shard)? {
             Copied::Whole => {
                 session.copying = Some(copying);
@@ -117,10 +130,20 @@ fn begin(from: Name<'_>, table: TableId, shard: &mut Shard) -> Result<Copying, R
     }
     shard.admit_long(table, source.len()).map_err(|code| refusal(code, true))?;
     let copy = shard.begin_long(table);
-    Ok(Copying { source, table, copy })
+    Ok(Copying { source, table, copy, restarts: 0 })
 }
 
 impl Copying {
+    /// Whether it is one of what a name has now, for a table.
+    fn is_of(&self, from: Name<'_>, table: TableId, store: &Store) -> bool {
+        self.table == table && store.is_value_of(from, &self.source)
+    }
+
+    /// The same, and all of it is there.
+    pub fn is_whole_of(&self, from: Name<'_>, table: TableId, store: &Store) -> bool {
+        self.is_of(from, table, store) && self.copy.len() == self.source.len()
+    }
+
     /// Writes more of the copy.
     fn step(&mut self, shard: &mut Shard) -> Result<Copied, Refusal> {
         let end = self.source.len().min(self.copy.len() + TURN_BYTES);
@@ -151,12 +174,14 @@ impl Copying {
 #[cfg(test)]
 mod tests {
     use farcall_base::Principal;
+    use farcall_disk::testing::{Faults, SimulatedDisk};
 
     use super::*;
+    use crate::durable::{LOG_BYTES_MIN, Level};
     use crate::resp::Options;
     use crate::resp::command::call::joined;
     use crate::resp::reply::{Protocol, Reply};
-    use crate::store::{Expiry, MEMORY_BYTES_MIN, Store};
+    use crate::store::{Expiry, MEMORY_BYTES_MIN};
 
     fn put(shard: &mut Shard, name: Name<'_>, byte: u8, bytes: usize) {
         let mut held = shard.store_mut().begin_long();
@@ -199,5 +224,61 @@ mod tests {
         let mut expected = vec![2; bytes];
         expected[7..14].copy_from_slice(b"changed");
         assert!(shard.store().get(to).expect("a table").expect("it is there").to_vec() == expected);
+    }
+
+    /// Runs a command once more; gives its reply, if it is done.
+    fn take_up(
+        (engine, session): (&mut Engine, &mut Session),
+        words: &[&[u8]],
+        shard: &mut Shard,
+    ) -> Option<String> {
+        let (words, ranges) = joined(words.iter().copied());
+        let mut reply = Reply::new(Vec::new(), Protocol::default());
+        let ran = engine.execute(Args::new(&words, &ranges), session, &mut reply, shard);
+        ran.then(|| String::from_utf8(reply.into_bytes()).expect("text"))
+    }
+
+    #[test]
+    fn a_copy_whose_source_is_written_without_end_is_refused() {
+        let mut shard = Shard::new(Store::new(4 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+        let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
+        let mut session = Session::new(1, String::new(), Principal::Unproven, true, 0);
+        let from = Name::new(engine.tables[0], b"from").expect("a good key");
+        put(&mut shard, from, 1, 4 * TURN_BYTES);
+        let words = [&b"COPY"[..], b"from", b"to"];
+        let reply = (0..=RESTARTS_MAX + 1).find_map(|_| {
+            shard.store_mut().append_long(from, b"more").expect("room");
+            take_up((&mut engine, &mut session), &words, &mut shard)
+        });
+        let reply = reply.expect("it ends");
+        assert!(reply.starts_with("-ERR the string is written meanwhile"), "{reply}");
+        let reply = (0..=8).find_map(|_| take_up((&mut engine, &mut session), &words, &mut shard));
+        assert_eq!(reply.as_deref(), Some(":1\r\n"), "nobody writes it any more");
+    }
+
+    #[test]
+    fn a_copy_that_is_refused_before_it_is_whole_leaves_nothing() {
+        let mut shard = Shard::new(Store::new(4 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+        let disk = SimulatedDisk::new(1, Faults::default());
+        shard.open_log(Box::new(disk.clone()), LOG_BYTES_MIN).expect("an empty disk");
+        shard.create_table_at("default", Level::Flushed).expect("the first table");
+        let mut engine = Engine::new(&Options::default(), None, &[], &mut shard);
+        let mut session = Session::new(1, String::new(), Principal::Unproven, true, 0);
+        session.database = 1;
+        put(&mut shard, Name::new(engine.tables[1], b"from").expect("a good key"), 1, 8 * TURN_BYTES);
+        let before = shard.store().statistics().live_bytes;
+        let words = [&b"COPY"[..], b"from", b"to", b"DB", b"0"];
+        assert_eq!(take_up((&mut engine, &mut session), &words, &mut shard), None);
+        assert!(shard.store().statistics().live_bytes > before + TURN_BYTES / 2, "a part is there");
+        disk.set_faults(Faults { fails_from: Some(disk.jobs()), ..Faults::default() });
+        let reply = (0..1000).find_map(|_| {
+            shard.turn_log();
+            take_up((&mut engine, &mut session), &words, &mut shard)
+        });
+        let reply = reply.expect("it is refused");
+        assert!(reply.starts_with("-MISCONF"), "{reply}");
+        assert!(session.copying.is_none(), "no later command finds it");
+        while shard.store_mut().sweep() {}
+        assert_eq!(shard.store().statistics().live_bytes, before);
     }
 }

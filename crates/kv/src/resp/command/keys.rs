@@ -2,6 +2,7 @@
 
 use super::call::{Call, Done, Refusal, subcommand, value};
 use super::connection::{check_database, database, database_of};
+use super::copying::Copying;
 use super::long::{Keys, Long};
 use crate::resp::parse::Args;
 use crate::resp::{DATABASES, glob};
@@ -240,13 +241,15 @@ fn put_copy(call: &mut Call<'_>, from: Name<'_>, to: Name<'_>, replaces: bool) -
     if !replaces && call.store().get(to)?.is_some() {
         return Ok(false);
     }
-    let copy = call.session.copying.take().ok_or_else(|| {
+    let is_it = |copying: &Copying| copying.is_whole_of(from, to.table(), call.shard.store());
+    let copying = call.session.copying.take().filter(|copying| is_it(copying));
+    let copying = copying.ok_or_else(|| {
         Refusal::new(format!(
             "ERR a string of more than {VALUE_BYTES_MAX} bytes is not copied in a transaction"
         ))
     })?;
     let deadline = call.store().get(from)?.and_then(|object| object.deadline());
-    call.store().put_long(to, &copy.into_copy(), deadline.map_or(Expiry::Never, Expiry::At))?;
+    call.store().put_long(to, &copying.into_copy(), deadline.map_or(Expiry::Never, Expiry::At))?;
     Ok(true)
 }
 

@@ -259,6 +259,23 @@ impl Engine {
         reply: &mut Reply,
         shard: &mut Shard,
     ) -> bool {
+        let is_done = self.try_to_run(args, session, reply, shard);
+        if is_done {
+            // A copy is of one command, which may have been refused before it was whole.
+            session.copying = None;
+        }
+        is_done
+    }
+
+    /// The same; a copy that the command did not use stays.
+    #[inline]
+    fn try_to_run(
+        &mut self,
+        args: Args<'_>,
+        session: &mut Session,
+        reply: &mut Reply,
+        shard: &mut Shard,
+    ) -> bool {
         let found = self.find(args, session, shard);
         let found = match incoming::refusal_of(&session.longs) {
             Some(refusal) => found.and(Err(refusal)),
