@@ -146,6 +146,58 @@ fn many_clients_that_never_read_take_no_more_together_than_they_may() {
     assert_eq!(honest.ask("PING"), "+PONG");
 }
 
+/// What a client subscribes to, waits for and has begun to send counts as what it queued does.
+#[test]
+fn what_is_remembered_of_clients_counts_for_what_they_may_take() {
+    let _alone = alone();
+    const LIMIT: usize = 8 << 20;
+    let options = Options { clients_bytes_max: LIMIT, ..Options::default() };
+    let served = Served::with(MEMORY_BYTES_MIN, options);
+    let mut admin = served.client();
+    let long = "n".repeat(1025);
+    for refused in ["CLIENT SETNAME", "CLIENT SETINFO lib-name", "CLIENT SETINFO lib-ver", "HELLO 2 SETNAME"]
+    {
+        let reply = admin.ask(&format!("{refused} {long}"));
+        assert_eq!(reply, "-ERR a name is longer than 1024 bytes", "{refused}");
+    }
+    assert_eq!(admin.ask(&format!("SUBSCRIBE {long}")), "-ERR a channel is longer than 1024 bytes");
+    let taken = |admin: &mut Client<_>| -> usize {
+        let info = admin.ask("INFO memory");
+        let line = info.split('|').find_map(|line| line.strip_prefix("mem_clients_normal:"));
+        line.and_then(|number| number.parse().ok()).expect("it is told")
+    };
+    let before = taken(&mut admin);
+    let names: Vec<String> = (0..1000).map(|number| format!("{number:0>1000}")).collect();
+    for (begins, ends) in [("SUBSCRIBE", "UNSUBSCRIBE"), ("PSUBSCRIBE", "PUNSUBSCRIBE")] {
+        let mut client = served.client();
+        let all = |command: &'static str| -> Vec<&[u8]> {
+            [command].into_iter().chain(names.iter().map(String::as_str)).map(str::as_bytes).collect()
+        };
+        client.send(&all(begins));
+        (0..names.len()).for_each(|_| _ = client.reply());
+        let subscribed = taken(&mut admin);
+        assert!(subscribed > before + 2_000_000, "{subscribed} bytes");
+        client.send(&all(ends));
+        (0..names.len()).for_each(|_| _ = client.reply());
+        assert_eq!(client.ask("PING"), "+PONG");
+        assert!(taken(&mut admin) < before + 1_000_000);
+    }
+    let mut waiting = served.client();
+    let keys: Vec<&[u8]> = names[..900].iter().map(|name| name.as_bytes()).collect();
+    waiting.send(&[&[&b"BLPOP"[..]], &keys[..], &[b"0"]].concat());
+    let begun = Instant::now();
+    while taken(&mut admin) < before + 1_800_000 {
+        assert!(begun.elapsed() < LONG, "it waits");
+    }
+    // A request with many arguments that is not whole takes more than its bytes.
+    let mut sending = served.client();
+    let part = b"$1\r\na\r\n".repeat(500_000);
+    // It may be sent away before it has sent all of it.
+    let _ = sending.stream.write_all(&[&b"*1000000\r\n"[..], &part].concat());
+    assert_eq!(sending.reply_bytes(), None, "it takes most");
+    assert!(admin.ask("INFO").contains("|evicted_clients:1|"));
+}
+
 #[test]
 fn the_client_that_takes_most_makes_room_unless_it_is_spared() {
     let _alone = alone();

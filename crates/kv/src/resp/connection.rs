@@ -147,9 +147,10 @@ impl Connection {
         self.output.len() - self.sent + self.rest.bytes()
     }
 
-    /// Memory that it takes beside the store: what it sent and is sent, what it queued and what it watches.
+    /// Memory that it takes beside the store: what it sent and is sent, and what is remembered of it.
     pub fn memory_bytes(&self) -> usize {
-        self.input.capacity() + self.output.capacity() + self.rest.bytes() + self.session.memory_bytes()
+        let sent = self.input.capacity() + self.parser.memory_bytes();
+        sent + self.output.capacity() + self.rest.bytes() + self.session.memory_bytes()
     }
 
     /// Whether everything was sent.

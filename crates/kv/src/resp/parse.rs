@@ -220,6 +220,11 @@ impl Parser {
         }
     }
 
+    /// Memory that it takes beside the request.
+    pub fn memory_bytes(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range<usize>>() + self.words.capacity()
+    }
+
     /// The long argument whose bytes are awaited. Nothing behind them is understood before they are taken.
     pub fn long(&self) -> Option<LongArgument> {
         let Stage::Long { bytes, awaited, .. } = self.stage else { return None };

@@ -53,6 +53,8 @@ pub struct Session {
     /// The channels and the patterns that it subscribes to.
     pub channels: HashSet<Vec<u8>>,
     pub patterns: HashSet<Vec<u8>>,
+    /// Memory that these take, about.
+    pub subscribed_bytes: usize,
     /// The command with which it waits.
     pub blocked: Option<Box<Blocked>>,
     /// The rest of the command that runs.
@@ -96,6 +98,7 @@ impl Session {
             is_spared: false,
             channels: HashSet::new(),
             patterns: HashSet::new(),
+            subscribed_bytes: 0,
             blocked: None,
             long: None,
             incoming: None,
@@ -129,10 +132,15 @@ impl Session {
         self.incoming.is_some() || !self.longs.is_empty() || queued > 0
     }
 
-    /// Memory that its transaction and the keys that it watches take, about.
+    /// Memory that it takes, about: what it is called, what it queued, and what it watches, subscribes to and
+    /// waits for.
     pub fn memory_bytes(&self) -> usize {
+        let called = self.address.capacity() + self.name.capacity();
+        let library: usize = self.library.iter().map(Vec::capacity).sum();
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
-        size_of::<Self>() + queued + self.watched_bytes
+        let blocked = self.blocked.as_ref().map_or(0, |blocked| blocked.memory_bytes());
+        let noted = self.watched_bytes + self.subscribed_bytes;
+        size_of::<Self>() + called + library + queued + blocked + noted
     }
 
     /// Watches a key, whose object has this version, unless it does.

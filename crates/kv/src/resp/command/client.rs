@@ -7,6 +7,9 @@ use crate::decimal;
 use crate::resp::reply::Protocol;
 use crate::resp::session::{Replies, Session};
 
+/// The longest name of a client or of its library.
+const NAME_BYTES_MAX: usize = 1024;
+
 /// The subcommands.
 pub const SUBCOMMANDS: &[&str] = &[
     "getname", "id", "info", "kill", "list", "no-evict", "no-touch", "reply", "setinfo", "setname", "unblock",
@@ -45,10 +48,18 @@ pub fn client(call: &mut Call<'_>) -> Done {
 
 /// A name that a client may have.
 pub fn checked_name(name: &[u8]) -> Result<&[u8], Refusal> {
+    check_length(name)?;
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(name);
     }
     Err(Refusal::of("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+fn check_length(name: &[u8]) -> Done {
+    if name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("ERR a name is longer than {NAME_BYTES_MAX} bytes")))
 }
 
 fn set_info(call: &mut Call<'_>) -> Done {
@@ -61,6 +72,7 @@ fn set_info(call: &mut Call<'_>) -> Done {
         }
     };
     let text = call.args.at(3);
+    check_length(text)?;
     if !text.iter().all(u8::is_ascii_graphic) {
         return Err(Refusal::of("ERR lib-name and lib-ver cannot contain spaces or special characters"));
     }

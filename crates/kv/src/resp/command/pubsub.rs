@@ -17,6 +17,9 @@ const UNREAD_BYTES_MAX: usize = 32 << 20;
 /// The most channels, and the most patterns, of a client.
 const SUBSCRIBED_MAX: usize = 64 << 10;
 
+/// The longest name of a channel that has subscribers.
+const CHANNEL_BYTES_MAX: usize = 1024;
+
 /// The subcommands of `PUBSUB`.
 pub const SUBCOMMANDS: &[&str] = &["channels", "numpat", "numsub"];
 
@@ -40,6 +43,7 @@ impl Subscriptions {
         if !core::mem::take(&mut session.patterns).is_empty() {
             self.patterns.retain(|(_, subscriber)| *subscriber != client);
         }
+        session.subscribed_bytes = 0;
     }
 
     fn leave(&mut self, channel: &[u8], client: Handle) {
@@ -50,6 +54,11 @@ impl Subscriptions {
             }
         }
     }
+}
+
+/// Memory that a subscription takes, about: its name lies with the client, and with all subscriptions.
+fn memory_of(name: &[u8]) -> usize {
+    2 * (size_of::<Vec<u8>>() + name.len()) + size_of::<Vec<Handle>>() + size_of::<Handle>()
 }
 
 /// Refuses a command that a client with subscriptions may not send.
@@ -66,8 +75,12 @@ pub fn check(session: &Session, command: &str) -> Done {
 pub fn subscribe(call: &mut Call<'_>) -> Done {
     check_number(call.session.channels.len() + call.args.len())?;
     let client = call.engine.current;
+    if call.args.from(1).any(|channel| channel.len() > CHANNEL_BYTES_MAX) {
+        return Err(Refusal::new(format!("ERR a channel is longer than {CHANNEL_BYTES_MAX} bytes")));
+    }
     for channel in call.args.from(1) {
         if call.session.channels.insert(channel.to_vec()) {
+            call.session.subscribed_bytes += memory_of(channel);
             call.engine.subscriptions.channels.entry(channel.to_vec()).or_default().push(client);
         }
         confirm(call, "subscribe", Some(channel));
@@ -81,6 +94,7 @@ pub fn psubscribe(call: &mut Call<'_>) -> Done {
     (1..call.args.len()).try_for_each(|number| call.pattern(number).map(drop))?;
     for pattern in call.args.from(1) {
         if call.session.patterns.insert(pattern.to_vec()) {
+            call.session.subscribed_bytes += memory_of(pattern);
             call.engine.subscriptions.patterns.push((pattern.to_vec(), client));
         }
         confirm(call, "psubscribe", Some(pattern));
@@ -99,7 +113,9 @@ pub fn unsubscribe(call: &mut Call<'_>) -> Done {
     let client = call.engine.current;
     let names = given_or(call, &call.session.channels);
     for channel in &names {
-        call.session.channels.remove(channel);
+        if call.session.channels.remove(channel) {
+            call.session.subscribed_bytes -= memory_of(channel);
+        }
         call.engine.subscriptions.leave(channel, client);
         confirm(call, "unsubscribe", Some(channel));
     }
@@ -115,7 +131,9 @@ pub fn punsubscribe(call: &mut Call<'_>) -> Done {
     let left: HashSet<_> = names.iter().collect();
     call.engine.subscriptions.patterns.retain(|(known, of)| *of != client || !left.contains(known));
     for pattern in &names {
-        call.session.patterns.remove(pattern);
+        if call.session.patterns.remove(pattern) {
+            call.session.subscribed_bytes -= memory_of(pattern);
+        }
         confirm(call, "punsubscribe", Some(pattern));
     }
     if names.is_empty() {

@@ -46,6 +46,13 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Memory that it takes, about; its keys lie with those who wait for them as well.
+    pub fn memory_bytes(&self) -> usize {
+        const KEY_BYTES: usize = size_of::<(Vec<u8>, VecDeque<Handle>)>();
+        let ranges = self.ranges.capacity() * size_of::<Range<usize>>();
+        size_of::<Self>() + 2 * self.bytes.capacity() + ranges + self.keys.len() * KEY_BYTES
+    }
+
     fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.ranges)
     }
