@@ -174,6 +174,9 @@ fn a_store_that_is_larger_than_its_control_group_says_so_when_it_starts() {
     };
     let at = place(4);
     fails(&mut group.farcall(&format!("kv serve --at {at}")), 2, "give at most 104M, or raise memory.max");
+    let beyond = format!("kv serve --at {at} --memory 64M --resp 127.0.0.1:0 --maxmemory-clients 48M");
+    let sentence = "give at most 104M together by --memory and --maxmemory-clients";
+    fails(&mut group.farcall(&beyond), 2, sentence);
 }
 
 #[test]

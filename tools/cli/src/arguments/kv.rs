@@ -241,9 +241,9 @@ pub struct KvServe {
     #[arg(long, value_parser = whole_number::<1_000_000>, value_name = "NUMBER", requires = "doors")]
     pub resp_clients: Option<u64>,
     /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes
-    /// most is sent away then. 0 is no limit
-    #[arg(long, default_value = "1G", value_name = "SIZE")]
-    pub maxmemory_clients: Size,
+    /// most is sent away then. 0 is no limit [default: 1G, or what memory.max of its control group leaves]
+    #[arg(long, value_name = "SIZE", requires = "doors")]
+    pub maxmemory_clients: Option<Size>,
     /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
     /// doors
     #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE", requires = "resp")]

@@ -13,7 +13,7 @@ use farcall_base::explained;
 use farcall_kv::SharedShard;
 use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place};
 
-use super::{access, cluster};
+use super::{access, cluster, memory};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
 use crate::progress;
@@ -111,7 +111,8 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
     let (clients_max, memcached) = (clients_max(serve), serve.memcached.clone());
-    let (value_bytes_max, clients_bytes_max) = (serve.resp_value_max.0, serve.maxmemory_clients.0);
+    let clients_bytes_max = usize::try_from(memory::for_clients(serve)?).unwrap_or(usize::MAX);
+    let value_bytes_max = serve.resp_value_max.0;
     Ok(Options {
         password,
         clients_max,
