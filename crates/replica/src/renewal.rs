@@ -144,6 +144,11 @@ impl Keeper {
         self.order(if renews { Order::Renew } else { Order::Rest });
     }
 
+    /// Whether it is.
+    pub fn is_renewing(&self) -> bool {
+        *self.shared.lock() == Order::Renew
+    }
+
     /// Ends the thread; gives the registry, and the claim as it was renewed last.
     fn end(mut self) -> (Box<dyn Registry>, Claimed) {
         self.order(Order::End);

@@ -192,13 +192,20 @@ pub struct Recovery {
     record: Record,
     /// Replicas that were not tried yet, with their lengths; known once they are fenced.
     held: Option<Vec<(Place, u64)>>,
+    /// Those that are tried when all others failed.
+    last: Vec<Place>,
     troubles: Vec<String>,
 }
 
 impl Recovery {
     /// The recovery of what a claimed record names.
     pub fn new(record: Record) -> Self {
-        Self { record, held: None, troubles: Vec::new() }
+        Self { record, held: None, last: Vec::new(), troubles: Vec::new() }
+    }
+
+    /// The same; replicas that were found damaged before are tried when all others failed.
+    pub fn again(record: Record, damaged: &[Place]) -> Self {
+        Self { last: damaged.to_vec(), ..Self::new(record) }
     }
 
     /// A replica is of no use.
@@ -230,16 +237,18 @@ impl Recovery {
             }
         }
         held.reverse();
+        // The last one is tried first.
+        held.sort_by_key(|(place, _)| !self.last.contains(place));
         self.held = Some(held);
         Ok(())
     }
 
     /// Reads the next replica into a disk that is empty; gives which it was. A disk is made for each replica
-    /// of which the first piece was read, and is dropped if the rest cannot be.
+    /// of which the first piece was read, and is dropped if the rest cannot be. `make_disk` is told which one.
     pub fn fetch(
         &mut self,
         reach: &mut dyn Reach,
-        make_disk: &mut dyn FnMut() -> Result<Box<dyn Disk>, FetchError>,
+        make_disk: &mut dyn FnMut(&Place) -> Result<Box<dyn Disk>, FetchError>,
     ) -> Result<(Place, Box<dyn Disk>), FetchError> {
         if self.held.is_none() {
             self.fence(reach)?;
@@ -259,10 +268,10 @@ impl Recovery {
         reach: &mut dyn Reach,
         place: &Place,
         bytes: u64,
-        make_disk: &mut dyn FnMut() -> Result<Box<dyn Disk>, FetchError>,
+        make_disk: &mut dyn FnMut(&Place) -> Result<Box<dyn Disk>, FetchError>,
     ) -> Result<Result<Box<dyn Disk>, NoAnswer>, FetchError> {
         if bytes == 0 {
-            return Ok(Ok(make_disk()?));
+            return Ok(Ok(make_disk(place)?));
         }
         let mut made = None;
         let mut at = 0;
@@ -276,7 +285,7 @@ impl Recovery {
                 Some(disk) => disk,
                 // One that answers nothing takes no room here.
                 None => {
-                    let mut disk = make_disk()?;
+                    let mut disk = make_disk(place)?;
                     carry_out(&mut *disk, Job::Extend { bytes })?;
                     made.insert(disk)
                 }

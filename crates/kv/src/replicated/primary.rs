@@ -167,7 +167,7 @@ impl Primary {
         if let Some(path) = images.of_others()? {
             return Err(PrimaryError::OtherStore { path, registry: plan.registry.clone() });
         }
-        let mut recovery = Recovery::new(record.clone());
+        let mut fetching = Fetching::new(&record);
         let (mut own, mut disk, mut read_from) = first_image(&images, &record, &mut tell)?;
         loop {
             if disk.is_none() && record.replicas.is_empty() {
@@ -177,8 +177,7 @@ impl Primary {
                 Some(image) => image,
                 None => {
                     let begun = Instant::now();
-                    let (number, place, image) =
-                        fetch(&images, &record, &mut recovery, &mut reach, &keeper, &mut tell)?;
+                    let (number, place, image) = fetching.fetch(&images, &mut reach, &keeper, &mut tell)?;
                     times.fetch += begun.elapsed();
                     (own, read_from) = (number, Some(place));
                     image
@@ -188,6 +187,8 @@ impl Primary {
             match shard.open_mirrored_log(mirrored, mirror.clone(), plan.log_bytes_max) {
                 Ok(recovered) => {
                     times.replay = recovered.took;
+                    // It may have been read from a replica that was damaged before.
+                    keeper.set_renewing(true);
                     images.remove_others(own);
                     return Ok(Self { mirror, keeper, life, recovered, read_from, times });
                 }
@@ -196,7 +197,7 @@ impl Primary {
                     match read_from.take() {
                         Some(place) => {
                             images.remove(own);
-                            recovery.is_damaged(&place, &error.to_string());
+                            fetching.is_damaged(place, &error.to_string());
                         }
                         None => tell(Waits::Instead(error.to_string())),
                     }
@@ -321,46 +322,76 @@ fn first_image(
     Ok((own, disk, None))
 }
 
-/// Reads a replica, however long it takes until one can be read. While none can, the claim is not renewed:
-/// another process may reach one, or have the log.
-fn fetch(
-    images: &Images<'_>,
-    record: &Record,
-    recovery: &mut Recovery,
-    reach: &mut dyn Reach,
-    keeper: &Keeper,
-    tell: &mut impl FnMut(Waits),
-) -> Result<(u64, Place, Box<dyn Disk>), PrimaryError> {
-    let (mut is_told, [mut pause, pause_max]) = (false, FETCH_AGAIN_AFTER);
-    loop {
-        let mut made = Vec::new();
-        let mut make = || {
-            keeper.set_renewing(true);
-            let (number, disk) = images.create().map_err(|_| FetchError::Here(DiskError::Full))?;
-            made.push(number);
-            Ok(disk.expect("one was made"))
-        };
-        let fetched = recovery.fetch(reach, &mut make);
-        let kept = if fetched.is_ok() { made.pop() } else { None };
-        // What was read in part is of no use to anybody.
-        made.iter().for_each(|number| images.remove(*number));
-        match fetched {
-            Ok((place, disk)) => {
-                let number = kept.expect("it was read into one that was made");
-                return Ok((number, place, disk));
-            }
-            Err(error @ FetchError::NoReplica(_)) => {
-                keeper.set_renewing(false);
-                if !core::mem::replace(&mut is_told, true) {
-                    tell(Waits::Replica(error.to_string()));
-                }
-                // A backup may be about to start.
-                std::thread::sleep(pause);
-                pause = pause_max.min(pause * 2);
-                *recovery = Recovery::new(record.clone());
-            }
-            Err(error) => return Err(error.into()),
+/// How replicas are read until one is whole.
+struct Fetching<'r> {
+    record: &'r Record,
+    recovery: Recovery,
+    /// Replicas that were read, and are no log.
+    damaged: Vec<Place>,
+    is_told: bool,
+    /// How long the next pause is.
+    pause: Duration,
+}
+
+impl<'r> Fetching<'r> {
+    fn new(record: &'r Record) -> Self {
+        let [pause, _] = FETCH_AGAIN_AFTER;
+        let recovery = Recovery::new(record.clone());
+        Self { record, recovery, damaged: Vec::new(), is_told: false, pause }
+    }
+
+    /// What was read last is of no use. It is read again once no other can be: its backup may be repaired.
+    fn is_damaged(&mut self, place: Place, why: &str) {
+        self.recovery.is_damaged(&place, why);
+        if !self.damaged.contains(&place) {
+            self.damaged.push(place);
         }
+    }
+
+    /// Reads a replica, however long it takes until one can be read. While none can, the claim is not
+    /// renewed, nor is it for one that was damaged: another process may reach one, or have the log.
+    fn fetch(
+        &mut self,
+        images: &Images<'_>,
+        reach: &mut dyn Reach,
+        keeper: &Keeper,
+        tell: &mut impl FnMut(Waits),
+    ) -> Result<(u64, Place, Box<dyn Disk>), PrimaryError> {
+        loop {
+            let (mut made, damaged) = (Vec::new(), &self.damaged);
+            let mut make = |place: &Place| {
+                if !damaged.contains(place) {
+                    keeper.set_renewing(true);
+                }
+                let (number, disk) = images.create().map_err(|_| FetchError::Here(DiskError::Full))?;
+                made.push(number);
+                Ok(disk.expect("one was made"))
+            };
+            let fetched = self.recovery.fetch(reach, &mut make);
+            let kept = if fetched.is_ok() { made.pop() } else { None };
+            // What was read in part is of no use to anybody.
+            made.iter().for_each(|number| images.remove(*number));
+            match fetched {
+                Ok((place, disk)) => {
+                    let number = kept.expect("it was read into one that was made");
+                    return Ok((number, place, disk));
+                }
+                Err(error @ FetchError::NoReplica(_)) => self.wait(&error, keeper, tell),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits before all replicas are tried again: a backup may be about to start.
+    fn wait(&mut self, error: &FetchError, keeper: &Keeper, tell: &mut impl FnMut(Waits)) {
+        let [_, pause_max] = FETCH_AGAIN_AFTER;
+        keeper.set_renewing(false);
+        if !core::mem::replace(&mut self.is_told, true) {
+            tell(Waits::Replica(error.to_string()));
+        }
+        std::thread::sleep(self.pause);
+        self.pause = pause_max.min(self.pause * 2);
+        self.recovery = Recovery::again(self.record.clone(), &self.damaged);
     }
 }
 
@@ -489,11 +520,11 @@ mod tests {
         let record = claimed.record.clone();
         let zero = || farcall_base::Instant::ZERO;
         let keeper = Keeper::start(Box::new(registry), claimed, zero).expect("a thread");
-        let (mut reach, mut recovery) = (Flaky { failures: 3, begun: 0 }, Recovery::new(record.clone()));
+        let (mut reach, mut fetching) = (Flaky { failures: 3, begun: 0 }, Fetching::new(&record));
         let mut told = Vec::new();
         let mut tell = |waits| told.push(waits);
         let images = images(&folder.0);
-        let fetched = fetch(&images, &record, &mut recovery, &mut reach, &keeper, &mut tell);
+        let fetched = fetching.fetch(&images, &mut reach, &keeper, &mut tell);
         let (number, place, mut disk) = fetched.expect("it can be read in the end");
         assert_eq!((reach.begun, place.replica, disk.bytes()), (4, 5, BYTES));
         assert_eq!(folder.files(), 1, "the one that was read");
@@ -502,6 +533,58 @@ mod tests {
         assert!(matches!(told[..], [Waits::Replica(_)]), "it is said once: {told:?}");
         images.remove(number);
         assert_eq!(folder.files(), 0);
+    }
+
+    /// Two backups, of which one does not answer for so many rounds.
+    struct Late {
+        silent_rounds: usize,
+        asked: usize,
+    }
+
+    impl Reach for Late {
+        fn ask(&mut self, backup: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
+            let Request::Fence { .. } = Request::decode(message).expect("a request").1 else {
+                return Ok(b"log".to_vec());
+            };
+            if backup == "late" {
+                self.asked += 1;
+                if self.asked <= self.silent_rounds {
+                    return Err(NoAnswer::Silent);
+                }
+            }
+            let mut answer = Vec::new();
+            Held { replica: if backup == "late" { 6 } else { 5 }, bytes: BYTES }.encode(&mut answer);
+            Ok(answer)
+        }
+    }
+
+    #[test]
+    fn a_damaged_replica_is_read_again_behind_all_others_after_pauses_and_without_a_claim() {
+        let folder = Folder::new("damaged");
+        let (registry, mut claimed) = claimed();
+        claimed.record.replicas.push(Place { backup: "late".to_owned(), replica: 6 });
+        let record = claimed.record.clone();
+        let zero = || farcall_base::Instant::ZERO;
+        let keeper = Keeper::start(Box::new(registry), claimed, zero).expect("a thread");
+        let (mut reach, mut fetching) = (Late { silent_rounds: 2, asked: 0 }, Fetching::new(&record));
+        let images = images(&folder.0);
+        let mut told = 0;
+        let mut fetch = |fetching: &mut Fetching<'_>| {
+            let fetched = fetching.fetch(&images, &mut reach, &keeper, &mut |_| told += 1);
+            let (number, place, _) = fetched.expect("one can be read");
+            images.remove(number);
+            place
+        };
+        let [pause, _] = FETCH_AGAIN_AFTER;
+        for (pauses, renews) in [(0, true), (1, false)] {
+            let place = fetch(&mut fetching);
+            assert_eq!((&*place.backup, keeper.is_renewing()), ("backup", renews));
+            assert_eq!(fetching.pause, pause * (1 << pauses));
+            fetching.is_damaged(place, "it is no log");
+        }
+        let place = fetch(&mut fetching);
+        assert_eq!((&*place.backup, keeper.is_renewing()), ("late", true), "it was never damaged");
+        assert_eq!((fetching.pause, told), (pause * 4, 1));
     }
 
     #[test]

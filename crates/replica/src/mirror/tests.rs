@@ -8,7 +8,7 @@ use farcall_disk::{Blocks, MemoryDisk};
 
 use super::*;
 use crate::backup::{Backup, FolderShelf, Handled};
-use crate::record::BackupEntry;
+use crate::record::{BackupEntry, Place};
 use crate::registry::{MemoryRegistry, Registry};
 use crate::takeover::{Candidate, Claim, Reach, Recovery};
 
@@ -129,7 +129,7 @@ fn serving(cluster: &mut Cluster, incarnation: u64, wanted: u32) -> (Mirror, Box
 
 fn recovered(cluster: &mut Cluster, incarnation: u64) -> Box<dyn Disk> {
     let record = cluster.claim(incarnation, 2).record;
-    let mut make = || Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
+    let mut make = |_: &Place| Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
     Recovery::new(record).fetch(cluster, &mut make).expect("a replica").1
 }
 

@@ -6,8 +6,8 @@ use farcall_kv::Shard;
 use farcall_kv::durable::Level;
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 use farcall_replica::{
-    Candidate, Claim, Claimed, FetchError, Handled, LogId, Mirror, MirrorOf, NoAnswer, Reach, Recovery,
-    Refusal,
+    Candidate, Claim, Claimed, FetchError, Handled, LogId, Mirror, MirrorOf, NoAnswer, Place, Reach,
+    Recovery, Refusal,
 };
 
 use super::network::InFlight;
@@ -57,9 +57,9 @@ impl World {
     fn take_over(&mut self, incarnation: u64, claimed: Claimed) -> Option<Primary> {
         let record = claimed.record.clone();
         let mut recovery = Recovery::new(record.clone());
-        let mut make = || Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
-        let image = if record.replicas.is_empty() {
-            make().ok()?
+        let mut make = |_: &Place| Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
+        let image: Box<dyn Disk> = if record.replicas.is_empty() {
+            Box::new(MemoryDisk::new())
         } else {
             match recovery.fetch(&mut Candidacy { world: self, incarnation }, &mut make) {
                 Ok((_, disk)) => disk,
