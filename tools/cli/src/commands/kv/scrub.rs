@@ -41,17 +41,53 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
             after.add_all(fates);
         } else {
             report.line(format_args!("compared again, after the repair:"))?;
-            let (outcome, fates) = compare(false)?;
-            tell((shard, replicated), (&outcome, fates), &mut report)?;
-            after.add_all(fates);
+            let (outcome, found) = compare(false)?;
+            tell((shard, replicated), (&outcome, found), &mut report)?;
+            after.add_all(left_after(fates, found));
         }
     }
     verdict(before, after, &alone)
 }
 
+/// What is left after a repair, of which a comparison has `found` the rest. What the primary's disk did not take
+/// looks as if it could be repaired.
+fn left_after(repair: FateCounts, found: FateCounts) -> FateCounts {
+    let mut left = FateCounts::default();
+    let not_written = repair.of(Fate::NotWritten);
+    for fate in Fate::ALL {
+        let parts = match fate {
+            Fate::Reparable => found.of(fate).saturating_sub(not_written),
+            Fate::NotWritten => found.of(fate).max(not_written),
+            Fate::Repaired | Fate::Lost | Fate::Unread => found.of(fate),
+        };
+        left.add(fate, parts);
+    }
+    left
+}
+
 /// What the command says at its end, and its status; the logs of shards that were alone were compared with
 /// nothing.
 fn verdict(before: FateCounts, after: FateCounts, alone: &[String]) -> Result<(), Failure> {
+    let alone = (!alone.is_empty()).then(|| {
+        format!(
+            "no backup has a whole replica of shard {}, so nothing was compared; `farcall kv status` says what \
+             it lacks",
+            alone.join(", ")
+        )
+    });
+    let Some((outcome, sentence)) = verdict_on_copies(before, after) else {
+        let unreachable = |sentence| Err(Failure::Outcome(Outcome::Unreachable, sentence));
+        return alone.map_or(Ok(()), unreachable);
+    };
+    let sentence = match alone {
+        Some(alone) => format!("{sentence}; {alone}"),
+        None => sentence,
+    };
+    Err(Failure::Outcome(outcome, sentence))
+}
+
+/// The same of what was compared; `None` if all copies were whole.
+fn verdict_on_copies(before: FateCounts, after: FateCounts) -> Option<(Outcome, String)> {
     let sentence = match (before.of(Fate::Repaired), after.of(Fate::Reparable), after.of(Fate::Lost)) {
         _ if after.of(Fate::NotWritten) > 0 => format!(
             "{} parts of logs are whole at backups, and the primaries' disks do not take them: move these shards",
@@ -62,19 +98,11 @@ fn verdict(before: FateCounts, after: FateCounts, alone: &[String]) -> Result<()
              ask again",
             after.of(Fate::Unread)
         ),
-        (0, 0, 0) if alone.is_empty() => return Ok(()),
-        (0, 0, 0) => {
-            let sentence = format!(
-                "no backup has a whole replica of shard {}, so nothing was compared; `farcall kv status` says what \
-                 it lacks",
-                alone.join(", ")
-            );
-            return Err(Failure::Outcome(Outcome::Unreachable, sentence));
-        }
+        (0, 0, 0) => return None,
         (repaired, 0, 0) => {
             let sentence =
                 format!("{repaired} damaged parts are whole again; look after the disks they were on");
-            return Err(Failure::Outcome(Outcome::Repaired, sentence));
+            return Some((Outcome::Repaired, sentence));
         }
         (_, reparable, 0) => {
             format!("{reparable} parts of logs are damaged, and whole elsewhere: give --repair")
@@ -84,7 +112,7 @@ fn verdict(before: FateCounts, after: FateCounts, alone: &[String]) -> Result<()
              read: keep it by `farcall kv export`"
         ),
     };
-    Err(Failure::Outcome(Outcome::Damaged, sentence))
+    Some((Outcome::Damaged, sentence))
 }
 
 /// Compares all copies of the log of a shard.
@@ -178,5 +206,57 @@ fn name_of(fate: Fate) -> &'static str {
         Fate::Lost => "lost",
         Fate::NotWritten => "not_written",
         Fate::Unread => "unread",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(fates: &[(Fate, u64)]) -> FateCounts {
+        let mut counts = FateCounts::default();
+        fates.iter().for_each(|(fate, parts)| counts.add(*fate, *parts));
+        counts
+    }
+
+    fn said(before: FateCounts, after: FateCounts, alone: &[String]) -> (Outcome, String) {
+        match verdict(before, after, alone) {
+            Err(Failure::Outcome(outcome, sentence)) => (outcome, sentence),
+            other => panic!("it says something: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_disk_does_not_take_is_not_said_to_be_repaired_by_what_was_given() {
+        let repair = counts(&[(Fate::Repaired, 3), (Fate::NotWritten, 2)]);
+        // Compared again they differ from what is whole elsewhere.
+        let after = left_after(repair, counts(&[(Fate::Reparable, 2)]));
+        let (outcome, sentence) = said(repair, after, &[]);
+        assert_eq!(outcome, Outcome::Damaged);
+        assert!(
+            sentence.starts_with("2 parts of logs are whole at backups, and the primaries'"),
+            "{sentence}"
+        );
+        let after = left_after(repair, counts(&[(Fate::Reparable, 3)]));
+        assert_eq!((after.of(Fate::Reparable), after.of(Fate::NotWritten)), (1, 2), "one more since");
+    }
+
+    #[test]
+    fn shards_that_were_alone_are_named_whatever_the_others_have() {
+        let alone = ["1".to_owned(), "3".to_owned()];
+        let none = FateCounts::default();
+        assert!(verdict(none, none, &[]).is_ok());
+        let (outcome, sentence) = said(none, none, &alone);
+        assert_eq!(outcome, Outcome::Unreachable);
+        assert!(sentence.starts_with("no backup has a whole replica of shard 1, 3"), "{sentence}");
+        let (outcome, sentence) = said(counts(&[(Fate::Repaired, 1)]), none, &alone);
+        assert_eq!(outcome, Outcome::Repaired);
+        assert!(
+            sentence.contains("whole again") && sentence.contains("; no backup has a whole"),
+            "{sentence}"
+        );
+        let (outcome, sentence) = said(none, counts(&[(Fate::Lost, 1)]), &alone);
+        assert_eq!(outcome, Outcome::Damaged);
+        assert!(sentence.contains("at no copy") && sentence.contains("replica of shard 1, 3"), "{sentence}");
     }
 }
