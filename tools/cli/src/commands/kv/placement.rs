@@ -1,11 +1,12 @@
 //! `farcall kv move-slots`: hash slots go from one shard to another, while both serve.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Instant;
 
 use farcall_base::printable;
-use farcall_kv::placement::{SlotMap, SlotMove, begin_move, give_up_move, load_map};
+use farcall_kv::placement::{SlotMap, SlotMove, SlotRange, begin_move, give_up_move, load_map};
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_replica::{Record, Registry};
 use serde_json::json;
@@ -40,10 +41,10 @@ pub fn run(moved: &KvMoveSlots) -> Result<(), Failure> {
         false => begin_move(&mut registry, shards, (*slots, *from, *to)).map_err(Failure::run)?,
     };
     let begun = Instant::now();
-    let reason = loop {
+    let ended = loop {
         let (map, _) = load_map(&mut registry, shards).map_err(Failure::run)?;
         if map.moves().iter().all(|it| it.number != number) {
-            break outcome_of(&map, number);
+            break outcome_of(&map, (number, *slots), (*from, *to));
         }
         if place.timeout.is_some_and(|within| begun.elapsed() >= within) {
             return Err(Failure::Run(format!(
@@ -53,14 +54,22 @@ pub fn run(moved: &KvMoveSlots) -> Result<(), Failure> {
         thread::sleep(LOOK_AGAIN_AFTER);
     };
     let mut report = Report::open(place.json.as_ref())?;
-    if *give_up && reason.is_some() {
-        return report.line(format_args!("slots {slots} stay with shard {from}"));
-    }
-    if let Some(reason) = reason {
-        return Err(Failure::Run(format!(
-            "slots {slots} stay with shard {from}: {}; nothing was changed",
-            printable(&reason)
-        )));
+    match ended {
+        Ended::Done => {}
+        Ended::GivenUp(_) if *give_up => {
+            return report.line(format_args!("slots {slots} stay with shard {from}"));
+        }
+        Ended::GivenUp(reason) => {
+            return Err(Failure::Run(format!(
+                "slots {slots} stay with shard {from}: {}; nothing was changed",
+                printable(&reason)
+            )));
+        }
+        Ended::Forgotten(owners) => {
+            return Err(Failure::Run(format!(
+                "too many moves have ended since to know how this one did; now slots {slots} are {owners}"
+            )));
+        }
     }
     report.line(format_args!("slots {slots} are shard {to}'s, and no more shard {from}'s"))?;
     report.object(&json!({
@@ -85,13 +94,29 @@ fn give_up_one(registry: &mut OpenRegistry, shards: u32, moved: &KvMoveSlots) ->
     Ok(number)
 }
 
-/// Why a move that has ended was given up; `None` if it was done. One that is not remembered has ended long
-/// ago.
-fn outcome_of(map: &SlotMap, number: u64) -> Option<String> {
+/// How a move ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// For this reason.
+    GivenUp(String),
+    /// Long ago; whose its slots are now, if not the destination's.
+    Forgotten(String),
+}
+
+/// How a move ended that is in progress no longer. Of one that is not remembered the owners of its slots tell.
+fn outcome_of(map: &SlotMap, (number, slots): (u64, SlotRange), (from, to): (u32, u32)) -> Ended {
     match map.ended(number) {
-        Some(ended) if ended.reason.is_empty() => None,
-        Some(ended) => Some(ended.reason.clone()),
-        None => Some("too many moves have ended since to know how this one did".to_owned()),
+        Some(ended) if ended.reason.is_empty() => return Ended::Done,
+        Some(ended) => return Ended::GivenUp(ended.reason.clone()),
+        None => {}
+    }
+    let owners: BTreeSet<u32> = (slots.first..=slots.last).map(|slot| map.owner(slot)).collect();
+    match *owners.into_iter().collect::<Vec<_>>() {
+        [owner] if owner == to => Ended::Done,
+        [owner] if owner == from => Ended::Forgotten(format!("shard {from}'s, as before")),
+        [owner] => Ended::Forgotten(format!("shard {owner}'s")),
+        _ => Ended::Forgotten("those of several shards".to_owned()),
     }
 }
 
@@ -128,4 +153,37 @@ pub fn show(map: &SlotMap, report: &mut Report) -> Result<(), Failure> {
     report.object(&json!({
         "schema": SCHEMA, "kind": "slots", "version": map.version(), "ranges": owned, "moves": moves,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: SlotRange = SlotRange { first: 0, last: 99 };
+
+    /// A map in which as many moves of other slots have ended as are not remembered.
+    fn much_later(mut map: SlotMap) -> SlotMap {
+        let range = SlotRange { first: 200, last: 201 };
+        for _ in 0..50 {
+            let (next, number) = map.begin(range, 0, 1).expect("shard 0 has it");
+            map = next.given_up(number, "a test").expect("it is in progress");
+        }
+        map
+    }
+
+    #[test]
+    fn a_move_that_is_forgotten_is_known_by_the_owner_of_its_slots() {
+        let ended = |map: &SlotMap, number| outcome_of(map, (number, SLOTS), (0, 1));
+        let (map, number) = SlotMap::of(2).begin(SLOTS, 0, 1).expect("shard 0 has them");
+        let done = map.done(number).expect("it is in progress");
+        assert_eq!(ended(&done, number), Ended::Done);
+        assert_eq!(ended(&much_later(done.clone()), number), Ended::Done);
+        let given_up = map.given_up(number, "a table in memory").expect("it is in progress");
+        assert_eq!(ended(&given_up, number), Ended::GivenUp("a table in memory".to_owned()));
+        let as_before = Ended::Forgotten("shard 0's, as before".to_owned());
+        assert_eq!(ended(&much_later(given_up), number), as_before);
+        let (back, part) = done.begin(SlotRange { first: 0, last: 9 }, 1, 0).expect("shard 1 has them");
+        let back = much_later(back.done(part).expect("it is in progress"));
+        assert_eq!(ended(&back, number), Ended::Forgotten("those of several shards".to_owned()));
+    }
 }
