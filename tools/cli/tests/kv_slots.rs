@@ -173,6 +173,42 @@ fn slots_move_there_and_back_and_every_object_stays() {
     }
 }
 
+/// The reader of an export waits while slots move, so that the export reads some shard before and another after.
+#[test]
+fn an_export_over_a_move_is_refused() {
+    let store = Store::new("export-slots");
+    // Far more than the export, a pipe and a page have room for.
+    let value = vec![b'v'; 256 << 10];
+    with_client(&store.at, |endpoint, client| {
+        for number in 0..24 {
+            let key = format!("long{number}");
+            let value = Value::new(&value).expect("short");
+            let put = PutRequest { name: named(&key), value, condition: Condition::Always };
+            let written = endpoint.block_on(client.multi_put(&[put]));
+            assert!(written.iter().all(Result::is_ok), "{written:?}");
+        }
+        ControlFlow::Break(())
+    });
+    let export = || {
+        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        farcall.args(["kv", "export", "--at", &store.at, "--table", "orders"]);
+        farcall.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
+    };
+    let mut exporting = export();
+    let mut out = exporting.stdout.take().expect("it is piped");
+    out.read_exact(&mut [0; 1]).expect("it has begun");
+    let (status, _, sentence) = store.move_slots(0, 1);
+    assert_eq!(status, Some(0), "{sentence}");
+    std::io::copy(&mut out, &mut std::io::sink()).expect("it goes on");
+    let ended = exporting.wait_with_output().expect("it ends");
+    let sentence = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{sentence}");
+    assert!(sentence.contains("hash slots moved while the table was read"), "{sentence}");
+    let ended = export().wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0), "nothing moves any more");
+    assert_eq!(ended.stdout.iter().filter(|byte| **byte == b'\n').count(), 24);
+}
+
 #[test]
 fn redis_clients_are_sent_on_and_find_everything() {
     let store = Store::new("move-slots-redis");

@@ -148,7 +148,10 @@ impl<'e> Client<'e> {
 
     /// Reads a page of a table's objects, of at most `page_bytes` or 1 MiB of keys and values, or one object.
     /// A page may have none and not be the last. Every object that exists from the first page to the last is
-    /// on one page.
+    /// on one page, unless its hash slot goes to another shard meanwhile: whether one did say
+    /// [`slot_map`](Self::slot_map) of all shards, before and after, and [`SlotMap::moved_since`].
+    ///
+    /// [`SlotMap::moved_since`]: crate::placement::SlotMap::moved_since
     pub fn scan(
         &self,
         table: TableId,

@@ -164,6 +164,14 @@ impl SlotMap {
         self.ended.iter().find(|ended| ended.number == number)
     }
 
+    /// Whether slots may have changed their owners since an earlier version, even if they are back.
+    pub fn moved_since(&self, before: &Self) -> bool {
+        let mut done = self.ended.iter().filter(|ended| ended.reason.is_empty());
+        // More than are remembered may have ended.
+        let is_forgotten = self.version.abs_diff(before.version) > ENDED_MAX as u64;
+        is_forgotten || self.owners != before.owners || done.any(|ended| before.ended(ended.number).is_none())
+    }
+
     /// The ranges, each as long as can be, and their shards.
     pub fn ranges(&self) -> Vec<(SlotRange, u32)> {
         let mut ranges: Vec<(SlotRange, u32)> = Vec::new();
@@ -324,6 +332,28 @@ mod tests {
     use super::*;
 
     const RANGE: SlotRange = SlotRange { first: 100, last: 199 };
+
+    #[test]
+    fn slots_that_were_elsewhere_for_a_while_have_moved() {
+        let map = SlotMap::of(4);
+        let (begun, number) = map.begin(RANGE, 0, 3).expect("shard 0 has it");
+        assert!(!begun.moved_since(&map) && !map.moved_since(&map), "it has only begun");
+        let given_up = begun.given_up(number, "a reason").expect("it is in progress");
+        assert!(!given_up.moved_since(&map) && !given_up.moved_since(&begun));
+        let done = begun.done(number).expect("it is in progress");
+        assert!(done.moved_since(&map) && done.moved_since(&begun) && !done.moved_since(&done));
+        let (begun, number) = done.begin(RANGE, 3, 0).expect("shard 3 has it");
+        assert!(!begun.moved_since(&done));
+        let back = begun.done(number).expect("it is in progress");
+        assert_eq!(back.ranges(), map.ranges());
+        assert!(back.moved_since(&map) && back.moved_since(&done));
+        let mut later = back.clone();
+        for _ in 0..ENDED_MAX {
+            let (begun, number) = later.begin(RANGE, 0, 1).expect("shard 0 has it");
+            later = begun.given_up(number, "a reason").expect("it is in progress");
+        }
+        assert!(later.moved_since(&back), "who asks so late cannot know");
+    }
 
     #[test]
     fn a_move_is_done_or_is_not() {

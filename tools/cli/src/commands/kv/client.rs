@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
+use farcall::said::{self, Kind};
 use farcall_base::{printable, printable_lines};
 use farcall_kv::durable::Level;
 use farcall_kv::store::Condition;
@@ -12,11 +13,15 @@ use serde_json::json;
 use super::SCHEMA;
 use super::refused::{Failed, no_table};
 use super::show::{Shown, show_object, show_shard};
+use super::steady::Steady;
 use super::way::{Connection, Repeat, Way};
 use super::written::set_bytes;
 use crate::arguments::kv::{KvCreate, KvDelete, KvDrop, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
 use crate::failure::{Failure, Outcome};
 use crate::output::Report;
+
+/// What is said of scans that may not have everything.
+static MOVED: Kind = Kind::new(said::Level::Warning, "scans while hash slots move");
 
 /// Bytes of keys and values that a scan asks for at a time.
 pub const PAGE_BYTES: usize = 256 << 10;
@@ -101,6 +106,7 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
     let connection = Connection::open(&scan.place)?;
     let client = connection.client()?;
     let mut report = Report::open(scan.place.json.as_ref())?;
+    let steady = Steady::begin(&connection, &client)?;
     let mut left = scan.limit.unwrap_or(u64::MAX);
     let mut position = Some(ScanPosition::default());
     while let Some(from) = position
@@ -116,6 +122,11 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
             left -= 1;
         }
         position = page.next;
+    }
+    if steady.has_moved()? {
+        MOVED.say(format_args!(
+            "hash slots moved while this was read: objects may be missing, or there twice; scan again"
+        ));
     }
     Ok(())
 }

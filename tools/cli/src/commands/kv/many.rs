@@ -15,6 +15,7 @@ use super::client::{PAGE_BYTES, table};
 use super::refused::Failed;
 use super::saved::{KeyAndValue, Lines, decode_object};
 use super::show::{Shown, show_object};
+use super::steady::Steady;
 use super::way::Connection;
 use crate::arguments::kv::{KvExport, KvImport, KvMget, KvMput, KvTable};
 use crate::failure::{Failure, Outcome};
@@ -102,6 +103,7 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
     }
     let connection = Connection::open(&export.place)?;
     let client = connection.client()?;
+    let steady = Steady::begin(&connection, &client)?;
     // The file is made when there is something to write into it: a table that is not there empties none.
     let mut out: Option<Box<dyn Write>> = None;
     let (mut objects, mut position) = (0_u64, Some(ScanPosition::default()));
@@ -122,6 +124,9 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
         position = page.next;
     }
     out.map_or(Ok(()), |mut out| out.flush()).map_err(Failure::output)?;
+    if steady.has_moved()? {
+        return Err(moved_meanwhile(export));
+    }
     if !left_out.is_empty() {
         LEFT_OUT.say(format_args!("{}", left_out_sentence(&left_out)));
     }
@@ -135,6 +140,16 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
         "left_out": left_out.len(),
     }))?;
     report.line(format_args!("{objects} objects"))
+}
+
+/// An export in which objects may be missing is of no use, and a file of it would be in the way of the next one.
+fn moved_meanwhile(export: &KvExport) -> Failure {
+    let removed = export.file.as_ref().map(std::fs::remove_file);
+    let of_file = if let Some(Ok(())) = removed { "; the file was removed" } else { "" };
+    Failure::Run(format!(
+        "hash slots moved while the table was read, so objects may be missing, or there twice{of_file}; export \
+         when nothing moves: see `farcall kv status`"
+    ))
 }
 
 /// What an export does not have.
