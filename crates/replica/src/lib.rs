@@ -30,4 +30,4 @@ pub use registry::{
     Compared, FileRegistry, Life, MemoryRegistry, Registry, RegistryError, RegistryWorker, Versioned,
 };
 pub use renewal::{Keeper, Renewal};
-pub use takeover::{Candidate, Claim, ClaimError, Claimed, FetchError, Reach, Recovery};
+pub use takeover::{Candidate, Claim, ClaimError, Claimed, FetchError, MakeDisk, Reach, Recovery};

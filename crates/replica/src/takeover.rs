@@ -186,6 +186,9 @@ pub enum FetchError {
     Here(#[from] farcall_disk::DiskError),
 }
 
+/// Makes a disk that is empty, for a replica.
+pub type MakeDisk<'a> = dyn FnMut(&Place) -> Result<Box<dyn Disk>, FetchError> + 'a;
+
 /// The recovery of a log from replicas, of one after the other until one is whole.
 #[derive(Debug)]
 pub struct Recovery {
@@ -248,7 +251,7 @@ impl Recovery {
     pub fn fetch(
         &mut self,
         reach: &mut dyn Reach,
-        make_disk: &mut dyn FnMut(&Place) -> Result<Box<dyn Disk>, FetchError>,
+        make_disk: &mut MakeDisk<'_>,
     ) -> Result<(Place, Box<dyn Disk>), FetchError> {
         if self.held.is_none() {
             self.fence(reach)?;
@@ -268,7 +271,7 @@ impl Recovery {
         reach: &mut dyn Reach,
         place: &Place,
         bytes: u64,
-        make_disk: &mut dyn FnMut(&Place) -> Result<Box<dyn Disk>, FetchError>,
+        make_disk: &mut MakeDisk<'_>,
     ) -> Result<Result<Box<dyn Disk>, NoAnswer>, FetchError> {
         if bytes == 0 {
             return Ok(Ok(make_disk(place)?));

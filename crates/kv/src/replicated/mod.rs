@@ -5,6 +5,7 @@
 
 mod backups;
 mod counters;
+mod fetching;
 mod images;
 mod primary;
 mod registry;
