@@ -17,17 +17,29 @@ impl Durable {
                 return Err(Code::TooFewReplicas);
             }
         }
-        self.journal.admits(record_bytes).map_err(|not_admitted| match not_admitted {
-            NotAdmitted::Busy => Code::Busy,
-            NotAdmitted::Full => self.full(),
-            NotAdmitted::Failed => Code::DiskFailed,
-        })?;
+        match self.journal.admits(record_bytes) {
+            Ok(()) => {}
+            Err(NotAdmitted::Failed) => return Err(Code::DiskFailed),
+            Err(NotAdmitted::Full) if !self.is_cleaning() => {
+                // What adds nothing may have the last room: the cleaner has nothing to move until something
+                // is deleted.
+                if new_bytes > 0 || !self.journal.fits(record_bytes) {
+                    return Err(self.full());
+                }
+            }
+            Err(NotAdmitted::Busy | NotAdmitted::Full) => return Err(Code::Busy),
+        }
         // Half of the log may live: the cleaner then frees more than it appends.
         // More than that may live when the disk turns out to be smaller than it was to be: what adds nothing
         // makes it less.
         let most = self.journal.frames().most() as u64 * format::FRAME_BYTES as u64 / 2;
         let is_full = new_bytes > 0 && self.live_bytes + new_bytes as u64 > most;
         if is_full { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// Whether the cleaner makes room.
+    fn is_cleaning(&self) -> bool {
+        self.cleaner.has_work(&self.journal, self.live_bytes + self.results_bytes)
     }
 
     /// There is no room for a write. The device may have some for the next one.

@@ -9,8 +9,9 @@
 use farcall_disk::Blocks;
 
 use super::format::{Ending, FRAME_BYTES, GroupHeader, Record, records};
-use super::frames::{Frames, SURVIVORS_RESERVE};
+use super::frames::Frames;
 use super::journal::Journal;
+use super::moved::Moved;
 use crate::shard::Results;
 use crate::store::Store;
 use crate::{Name, TableId};
@@ -28,6 +29,10 @@ const FREE_SHARE_WANTED: usize = 4;
 /// And at least one in this many bytes of segments is of no use.
 const GARBAGE_SHARE_WANTED: u64 = 4;
 
+/// Or so much of their frames: short lives end segments early. Moved together, records leave less of a frame
+/// than the longest one takes, which is below this share.
+const WASTE_SHARE_WANTED: (u64, u64) = (3, 8);
+
 /// Where cleaning is.
 #[derive(Debug, Default)]
 enum Stage {
@@ -35,8 +40,8 @@ enum Stage {
     Idle,
     /// A segment is being read; `data` has its start.
     Reading { victim: Ending, data: Vec<u8>, asked: bool },
-    /// It is looked through up to an offset.
-    Visiting { victim: Ending, data: Vec<u8>, at: usize },
+    /// It is looked through up to an offset, and `records` of the group that begins there.
+    Visiting { victim: Ending, data: Vec<u8>, at: usize, records: usize },
     /// The group of this number says that it is gone.
     Retiring { victim: Ending, group: u64 },
     /// The segment does not verify any more.
@@ -47,11 +52,20 @@ enum Stage {
 #[derive(Debug, Default)]
 pub struct LogCleaner {
     stage: Stage,
+    /// No room is left for a survivor, and none comes by itself.
+    is_stuck: bool,
+    /// What the last life has moved already.
+    moved: Moved,
     cleaned: u64,
     survivors: u64,
 }
 
 impl LogCleaner {
+    /// A cleaner that goes on where the last life ended.
+    pub fn after(moved: Moved) -> Self {
+        Self { moved, ..Self::default() }
+    }
+
     /// Segments that were cleaned, and records that survived it.
     pub fn done(&self) -> (u64, u64) {
         (self.cleaned, self.survivors)
@@ -71,7 +85,8 @@ impl LogCleaner {
             Stage::Reading { victim, data, asked } => {
                 let left = victim.bytes as usize - data.len();
                 if left == 0 {
-                    self.stage = Stage::Visiting { victim: *victim, data: core::mem::take(data), at: 0 };
+                    self.stage =
+                        Stage::Visiting { victim: *victim, data: core::mem::take(data), at: 0, records: 0 };
                 } else if !*asked {
                     let blocks = Blocks::zeroed(left.min(READ_BYTES));
                     *asked = journal.read(victim.frame, data.len(), blocks);
@@ -87,7 +102,7 @@ impl LogCleaner {
         match self.stage {
             Stage::Idle => is_due(journal.frames(), needed_bytes),
             Stage::Damaged => false,
-            _ => true,
+            _ => !self.is_stuck,
         }
     }
 
@@ -113,16 +128,18 @@ impl LogCleaner {
         {
             journal.retired(victim.segment);
             self.stage = Stage::Idle;
+            self.moved = Moved::default();
             self.cleaned += 1;
         }
     }
 
     /// Looks through some groups of the segment.
     fn visit(&mut self, journal: &mut Journal, of: (&Store, &Results)) {
-        let Stage::Visiting { victim, data, at } = &mut self.stage else { return };
+        let Stage::Visiting { victim, data, at, records: seen } = &mut self.stage else { return };
+        self.is_stuck = false;
         let budget = *at + STEP_BYTES + PACE * journal.gathered_bytes();
         while *at < (victim.bytes as usize).min(FRAME_BYTES) {
-            if *at >= budget || !journal.admits_survivor() {
+            if *at >= budget {
                 return;
             }
             // It verified when it was opened or was written in this life. Damaged meanwhile, it must not be
@@ -131,13 +148,26 @@ impl LogCleaner {
                 self.stage = Stage::Damaged;
                 return;
             };
-            for record in records(bytes).flatten().filter(|record| lives(of, record)) {
-                journal.append(&record);
-                self.survivors += 1;
+            for record in records(bytes).flatten().skip(*seen) {
+                if lives(of, &record) && !self.moved.has(victim.segment, &record) {
+                    if !journal.admits_survivor(record.bytes()) {
+                        self.is_stuck = journal.keeps_out_survivor(record.bytes()) && !journal.lend_frame();
+                        return;
+                    }
+                    journal.append_survivor(&record);
+                    self.survivors += 1;
+                }
+                *seen += 1;
             }
             *at += header.disk_bytes();
+            *seen = 0;
         }
-        journal.append(&Record::Retired { segment: victim.segment });
+        let retired = Record::Retired { segment: victim.segment };
+        if !journal.fits(retired.bytes()) && !journal.admits_survivor(retired.bytes()) {
+            self.is_stuck = journal.keeps_out_survivor(retired.bytes()) && !journal.lend_frame();
+            return;
+        }
+        journal.append(&retired);
         self.stage = Stage::Retiring { victim: *victim, group: journal.gathering() };
     }
 }
@@ -145,9 +175,13 @@ impl LogCleaner {
 /// Whether cleaning is due: few frames are free, and a good part of the others is not needed. With less it
 /// would move everything again and again.
 fn is_due(frames: &Frames, needed_bytes: u64) -> bool {
-    let is_low = frames.free() <= SURVIVORS_RESERVE + 1 || frames.free() * FREE_SHARE_WANTED < frames.most();
+    let is_low = frames.is_low() || frames.free() * FREE_SHARE_WANTED < frames.most();
     let garbage = frames.live_bytes().saturating_sub(needed_bytes);
-    is_low && !frames.can_grow() && garbage * GARBAGE_SHARE_WANTED >= frames.live_bytes()
+    let is_garbage = garbage * GARBAGE_SHARE_WANTED >= frames.live_bytes();
+    let framed = (frames.live().len() * FRAME_BYTES) as u64;
+    let (wasted, of) = WASTE_SHARE_WANTED;
+    let is_waste = framed.saturating_sub(needed_bytes) * of >= framed * wasted;
+    is_low && !frames.can_grow() && frames.oldest().is_some() && (is_garbage || is_waste)
 }
 
 /// Whether a record is needed.

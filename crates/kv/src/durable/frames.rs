@@ -10,6 +10,9 @@ use super::format::{Ending, FRAME_BYTES, FRAMES_AT, frame_at};
 /// Frames that the cleaner's survivors may take and writes may not: without them nothing could be cleaned.
 pub const SURVIVORS_RESERVE: usize = 2;
 
+/// Frames beyond its most that a log may take in a life if its cleaner cannot go on without.
+const LENT_MAX: usize = 2;
+
 /// Free frames that are made ready ahead.
 const READY_WANTED: usize = 4;
 
@@ -25,6 +28,8 @@ pub struct Frames {
     most: usize,
     /// The device had no room for more.
     is_full: bool,
+    /// Frames beyond the most that there were to be, of this life.
+    lent: usize,
 }
 
 impl Frames {
@@ -36,7 +41,7 @@ impl Frames {
         let is_used = |frame: &u32| head == Some(*frame) || live.iter().any(|ending| ending.frame == *frame);
         let free = (0..ready as u32).rev().filter(|frame| !is_used(frame)).collect();
         let live_bytes = live.iter().map(|ending| u64::from(ending.bytes)).sum();
-        Self { live, live_bytes, free, ready, most: frames(bytes_max).max(ready), is_full: false }
+        Self { live, live_bytes, free, ready, most: frames(bytes_max).max(ready), is_full: false, lent: 0 }
     }
 
     /// Segments besides the head.
@@ -83,6 +88,26 @@ impl Frames {
         self.free.len()
     }
 
+    /// Whether so few are free that cleaning cannot wait.
+    pub fn is_low(&self) -> bool {
+        self.free() <= SURVIVORS_RESERVE + 1
+    }
+
+    /// Whether the cleaner's reserve is whole, or will be before a write takes a frame.
+    pub fn has_reserve(&self) -> bool {
+        self.free() >= SURVIVORS_RESERVE || self.lent == 0 && self.can_grow()
+    }
+
+    /// Lets there be one more than there may be, to clean with; says whether it does.
+    pub fn lend(&mut self) -> bool {
+        let may = self.lent < LENT_MAX && !self.can_grow() && !self.is_full;
+        if may {
+            self.most += 1;
+            self.lent += 1;
+        }
+        may
+    }
+
     /// How many there may be, as far as is known.
     pub fn most(&self) -> usize {
         if self.is_full { self.ready } else { self.most }
@@ -108,12 +133,18 @@ impl Frames {
         self.is_full = false;
     }
 
+    /// How long the disk is to be so that one more frame is ready.
+    pub fn next_end(&self) -> u64 {
+        frame_at(self.ready as u32 + 1)
+    }
+
     /// The disk is this long now.
     pub fn grown(&mut self, disk_bytes: u64) {
         while frame_at(self.ready as u32 + 1) <= disk_bytes {
             self.free.push(self.ready as u32);
             self.ready += 1;
         }
+        self.most = self.most.max(self.ready);
     }
 
     /// The device has no room for more.

@@ -17,6 +17,7 @@ use super::format::{
     Ending, FRAME_BYTES, GROUP_HEADER_BYTES, GroupHeader, Record, SUPERBLOCKS_AT, Superblock, frame_at,
 };
 use super::frames::{Frames, SURVIVORS_RESERVE};
+use super::moved::Moved;
 use super::statistics::LogStatistics;
 use crate::TableId;
 
@@ -25,7 +26,7 @@ pub const GROUP_BYTES_MAX: usize = 1 << 20;
 
 /// A group that would become longer than this is closed, and what a command appends goes on in the next one.
 /// A frame has room for it and one record more.
-const SPLIT_BYTES: usize = 2 << 20;
+pub const SPLIT_BYTES: usize = 2 << 20;
 
 /// Bytes by which the disk grows at a time: what a write may have to wait for.
 const GROWTH_BYTES: u64 = 512 << 10;
@@ -166,13 +167,16 @@ pub struct Found {
     pub next_segment: u64,
     pub last_version: u64,
     pub tables: Vec<TableEntry>,
+    /// What the last life's cleaner has moved of the oldest segment.
+    pub moved: Moved,
 }
 
 impl Journal {
     /// Goes on from what was found, in an epoch of its own; the first segment of it must be opened with
     /// [`Journal::open_segment`] and polled for.
     pub fn new(disk: Box<dyn Disk>, found: Found) -> Self {
-        let Found { superblock, mut frames, head, has_records, next_segment, last_version, tables } = found;
+        let Found { superblock, mut frames, head, has_records, next_segment, last_version, tables, .. } =
+            found;
         let superblock = Superblock { epoch: superblock.epoch + 1, ..superblock };
         let nowhere = Ending { segment: 0, frame: 0, bytes: FRAME_BYTES as u32, crc: 0 };
         // A life in which nothing was written leaves nothing: its frame is free when there is another head.
@@ -231,14 +235,15 @@ impl Journal {
         }
         // A group that is out may need a frame as well, and each one that this becomes.
         let needed = self.frames_owed() + record_bytes / SPLIT_BYTES;
-        let out_bytes: usize = self.out.iter().chain(&self.full).map(Group::disk_bytes).sum();
-        let fits =
-            self.head.bytes as usize + out_bytes + group_bytes + record_bytes + BLOCK_BYTES <= FRAME_BYTES;
+        // While the cleaner has taken of its reserve, the rest of the head is its as well.
+        let fits = self.frames.has_reserve() && self.fits(record_bytes);
         if fits || self.frames.free() > SURVIVORS_RESERVE + needed {
             return Ok(());
         }
         if !self.frames.can_grow() {
-            return Err(NotAdmitted::Full);
+            // What is on its way may leave it room in the head that it opens.
+            let waits = self.frames_owed() > 0;
+            return Err(if waits { NotAdmitted::Busy } else { NotAdmitted::Full });
         }
         self.wanted = self.wanted.max(SURVIVORS_RESERVE + needed + 1);
         self.begin_next();
@@ -263,12 +268,69 @@ impl Journal {
         usize::from(self.out.is_some()) + self.full.len()
     }
 
-    /// Whether a survivor of cleaning can be appended.
-    pub fn admits_survivor(&self) -> bool {
-        let needed = 1 + self.frames_owed();
-        !matches!(self.stage, Stage::Failed(_))
-            && self.gathering.blocks.len() < GROUP_BYTES_MAX
-            && self.frames.free() >= needed
+    /// Bytes of the head that groups take which are out or full.
+    fn owed_bytes(&self) -> usize {
+        let out = match &self.stage {
+            Stage::Flushing { ending, .. } => (ending.bytes - self.head.bytes) as usize,
+            _ => self.out.as_ref().map_or(0, Group::disk_bytes),
+        };
+        out + self.full.iter().map(Group::disk_bytes).sum::<usize>()
+    }
+
+    /// Whether the head has room for records of this many bytes behind all that was appended, in however many
+    /// groups.
+    pub fn fits(&self, record_bytes: usize) -> bool {
+        let groups = 2 + record_bytes / GROUP_BYTES_MAX;
+        let appended = self.head.bytes as usize + self.owed_bytes() + self.gathering.blocks.len();
+        appended + record_bytes + groups * BLOCK_BYTES <= FRAME_BYTES
+    }
+
+    /// Whether a survivor of cleaning of this many bytes can be appended now. If few frames are free, writes
+    /// that have filled a group do not keep it out.
+    pub fn admits_survivor(&self, bytes: usize) -> bool {
+        let gathered = self.gathering.blocks.len();
+        let has_turn = match self.frames.is_low() {
+            true => self.full.is_empty(),
+            false => gathered < GROUP_BYTES_MAX,
+        };
+        has_turn && !matches!(self.stage, Stage::Failed(_)) && self.has_room_for_survivor(bytes)
+    }
+
+    fn has_room_for_survivor(&self, bytes: usize) -> bool {
+        let closes = self.gathering.records > 0 && self.gathering.blocks.len() + bytes > SPLIT_BYTES;
+        let needed = 1 + self.frames_owed() + usize::from(closes);
+        // Behind the last survivor comes the record that the segment is gone.
+        self.fits(bytes + BLOCK_BYTES) || self.frames.free() >= needed
+    }
+
+    /// Whether a survivor of this many bytes never can be appended unless a frame becomes free: nothing else
+    /// is on its way.
+    pub fn keeps_out_survivor(&self, bytes: usize) -> bool {
+        let rests = matches!(self.stage, Stage::Idle) && self.out.is_none() && self.gathered_bytes() == 0;
+        rests && !self.has_room_for_survivor(bytes)
+    }
+
+    /// Has the disk grow by a frame beyond the most that the log may have, so that the cleaner goes on; says
+    /// whether it will try.
+    pub fn lend_frame(&mut self) -> bool {
+        let is_lent = self.frames.lend();
+        if is_lent {
+            self.wanted = self.wanted.max(self.frames.free() + 1);
+            self.begin_next();
+        }
+        is_lent
+    }
+
+    /// Appends a survivor, which was admitted. Its group ends where the head does, so that no more of a frame
+    /// is left than a record needs; and groups of survivors do not grow from one cleaning to the next.
+    pub fn append_survivor(&mut self, record: &Record<'_>) {
+        let bytes = record.bytes();
+        let is_long = self.gathering.blocks.len() + bytes > SPLIT_BYTES;
+        let ends_head = self.fits(0) && !self.fits(bytes + BLOCK_BYTES);
+        if self.gathering.records > 0 && (is_long || ends_head) {
+            self.close_group(false);
+        }
+        self.gathering.add(record);
     }
 
     /// Appends a record, which was admitted.

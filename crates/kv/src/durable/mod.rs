@@ -14,6 +14,7 @@ mod format;
 mod frames;
 mod journal;
 mod level;
+mod moved;
 mod rebuilding;
 mod recording;
 mod recovery;
@@ -123,8 +124,9 @@ pub struct Durable {
     flushed: u64,
     flushed_at: Option<SystemTime>,
     refusals: Refusals,
-    /// Bytes of records of objects that exist.
+    /// Bytes of records of objects that exist; of clients and their results, at the last turn.
     live_bytes: u64,
+    results_bytes: u64,
     /// Bytes gathered at the last turn, and turns since the group could have been flushed.
     seen_bytes: usize,
     turns: u32,
@@ -167,7 +169,7 @@ impl Durable {
             collections.follow(record);
             Ok(())
         };
-        let (journal, mut recovered) = recovery::open(disk, of, bytes_max, fresh_number(), replay)?;
+        let (journal, moved, mut recovered) = recovery::open(disk, of, bytes_max, fresh_number(), replay)?;
         collections.finish(store, journal.epoch())?;
         recovered.objects = store.statistics().objects;
         recovered.took = begun.elapsed();
@@ -181,7 +183,7 @@ impl Durable {
         let version = store.last_version();
         let mut durable = Self {
             journal,
-            cleaner: LogCleaner::default(),
+            cleaner: LogCleaner::after(moved),
             scrub: LogScrub::default(),
             tables,
             answers: Answers::default(),
@@ -198,6 +200,7 @@ impl Durable {
             flushed_at: None,
             refusals: Refusals::default(),
             live_bytes,
+            results_bytes: results.bytes(),
             seen_bytes: 0,
             turns: 0,
         };
@@ -354,6 +357,7 @@ impl Durable {
     /// the one after it. Says whether something happened.
     #[inline]
     pub fn turn(&mut self, store: &mut Store, results: &Results) -> bool {
+        self.results_bytes = results.bytes();
         let progress = self.journal.poll();
         let progressed = progress.is_some();
         if let Some(progress) = progress {

@@ -18,6 +18,7 @@ use super::format::{
 };
 use super::frames::Frames;
 use super::journal::{Found, Journal, Progress, TableEntry};
+use super::moved::Moved;
 
 /// Frames of a new log.
 const FRAMES_AT_FIRST: usize = 4;
@@ -127,9 +128,9 @@ pub fn open(
     bytes_max: u64,
     fresh_log: u64,
     mut visit: impl FnMut(&Record<'_>) -> Result<(), LogError>,
-) -> Result<(Journal, Recovered), LogError> {
+) -> Result<(Journal, Moved, Recovered), LogError> {
     let mut recovered = Recovered::default();
-    let found = match superblock(&mut *disk)? {
+    let mut found = match superblock(&mut *disk)? {
         None => create(&mut *disk, (shard, shards), bytes_max, fresh_log)?,
         Some(superblock) => {
             if (superblock.shard, superblock.shards) != (shard, shards) {
@@ -144,10 +145,19 @@ pub fn open(
         }
     };
     recovered.last_version = found.last_version;
+    let frames = &mut found.frames;
+    if frames.free() == 0 {
+        // This life has no frame to begin with. It gets one beyond the most, rather than none of what was
+        // acknowledged being read.
+        let bytes = frames.next_end() - disk.bytes();
+        carry_out(&mut *disk, Job::Extend { bytes })?;
+        frames.grown(disk.bytes());
+    }
+    let moved = core::mem::take(&mut found.moved);
     let mut journal = Journal::new(disk, found);
     recovered.epoch = journal.epoch();
     open_head(&mut journal)?;
-    Ok((journal, recovered))
+    Ok((journal, moved, recovered))
 }
 
 /// Reads a log and changes nothing, whichever shard it is of; `None` if nothing was ever written to it.
@@ -248,6 +258,7 @@ fn create(
         next_segment: 1,
         last_version: 0,
         tables: Vec::new(),
+        moved: Moved::default(),
     })
 }
 
@@ -268,6 +279,7 @@ fn recover(
     let log = superblock.log;
     let Head { ending: head, epoch, frame } = find_head(disk, &superblock)?;
     let mut live: Vec<Ending> = Vec::new();
+    let mut moved = Moved::default();
     let mut retired = Vec::new();
     let mut state = State::default();
     // The head is looked at first: which segments count is said there, at its start and further on.
@@ -296,9 +308,13 @@ fn recover(
             return Err(LogError::Damaged { segment: ending.segment, at });
         }
         recovered.bytes += bytes as u64;
-        state.replay(log, &segment[..prefix.bytes as usize], visit)?;
+        let segment = &segment[..prefix.bytes as usize];
+        moved.follow(ending.segment, groups(log, segment));
+        state.replay(log, segment, visit)?;
     }
     recovered.bytes += u64::from(prefix.bytes);
+    moved.follow(head.segment, groups(log, &frame[..prefix.bytes as usize]));
+    moved.end();
     state.replay(log, &frame[..prefix.bytes as usize], visit)?;
     let frames = Frames::new(disk.bytes(), bytes_max, live.into(), Some(head.frame));
     let superblock = Superblock { epoch: superblock.epoch.max(epoch), ..superblock };
@@ -307,7 +323,7 @@ fn recover(
     recovered.torn_bytes += state.abandon();
     let State { last_version, tables, .. } = state;
     let next_segment = head.map_or(0, |head| head.segment) + 1;
-    Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables })
+    Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables, moved })
 }
 
 /// What holds at the end of a replay.

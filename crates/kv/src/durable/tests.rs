@@ -1,5 +1,7 @@
 //! The format byte by byte, and what recovery makes of bytes that no log has.
 
+mod reserve;
+
 use std::collections::BTreeMap;
 
 use farcall_base::{Random, SipKey};
