@@ -247,7 +247,7 @@ impl Recovery {
     }
 
     /// Reads the next replica into a disk that is empty; gives which it was. A disk is made for each replica
-    /// of which the first piece was read, and is dropped if the rest cannot be. `make_disk` is told which one.
+    /// of which the first piece was read, and is dropped if the rest cannot be. `make_disk` is told which.
     pub fn fetch(
         &mut self,
         reach: &mut dyn Reach,

@@ -173,7 +173,7 @@ fn slots_move_there_and_back_and_every_object_stays() {
     }
 }
 
-/// The reader of an export waits while slots move, so that the export reads some shard before and another after.
+/// The reader of an export waits while slots move, so that the export has read some of a shard before.
 #[test]
 fn an_export_over_a_move_is_refused() {
     let store = Store::new("export-slots");

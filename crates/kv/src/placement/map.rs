@@ -352,7 +352,7 @@ mod tests {
             let (begun, number) = later.begin(RANGE, 0, 1).expect("shard 0 has it");
             later = begun.given_up(number, "a reason").expect("it is in progress");
         }
-        assert!(later.moved_since(&back), "who asks so late cannot know");
+        assert!(later.moved_since(&back), "so much later it cannot be known");
     }
 
     #[test]

@@ -142,13 +142,13 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
     report.line(format_args!("{objects} objects"))
 }
 
-/// An export in which objects may be missing is of no use, and a file of it would be in the way of the next one.
+/// An export in which objects may be missing is of no use, and its file would be in the way of the next one.
 fn moved_meanwhile(export: &KvExport) -> Failure {
     let removed = export.file.as_ref().map(std::fs::remove_file);
     let of_file = if let Some(Ok(())) = removed { "; the file was removed" } else { "" };
     Failure::Run(format!(
-        "hash slots moved while the table was read, so objects may be missing, or there twice{of_file}; export \
-         when nothing moves: see `farcall kv status`"
+        "hash slots moved while the table was read, so objects may be missing, or there twice{of_file}; \
+         export when nothing moves: see `farcall kv status`"
     ))
 }
 

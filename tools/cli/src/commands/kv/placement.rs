@@ -104,7 +104,7 @@ enum Ended {
     Forgotten(String),
 }
 
-/// How a move ended that is in progress no longer. Of one that is not remembered the owners of its slots tell.
+/// How a move ended that is not in progress. Of one that is not remembered the owners of its slots tell.
 fn outcome_of(map: &SlotMap, (number, slots): (u64, SlotRange), (from, to): (u32, u32)) -> Ended {
     match map.ended(number) {
         Some(ended) if ended.reason.is_empty() => return Ended::Done,

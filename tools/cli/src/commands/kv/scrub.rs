@@ -49,8 +49,8 @@ pub fn run(scrub: &KvScrub) -> Result<(), Failure> {
     verdict(before, after, &alone)
 }
 
-/// What is left after a repair, of which a comparison has `found` the rest. What the primary's disk did not take
-/// looks as if it could be repaired.
+/// What is left after a repair, of which a comparison has `found` the rest. What the primary's disk did not
+/// take looks as if it could be repaired.
 fn left_after(repair: FateCounts, found: FateCounts) -> FateCounts {
     let mut left = FateCounts::default();
     let not_written = repair.of(Fate::NotWritten);

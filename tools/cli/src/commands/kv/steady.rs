@@ -1,5 +1,5 @@
-//! Whether hash slots stay where they are while all objects of a table are read, shard by shard: an object whose
-//! slot goes from a shard that was not read yet to one that was is on no page.
+//! Whether hash slots stay where they are while all objects of a table are read, shard by shard: an object
+//! whose slot goes from a shard that was not read yet to one that was is on no page.
 
 use core::time::Duration;
 use std::thread;
