@@ -101,7 +101,7 @@ pub fn start_by(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Ser
     let words = [by, &[env!("CARGO_BIN_EXE_farcall")]].concat();
     // The port may be another's: then the next one is tried.
     for attempt in 0..100 {
-        let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + port_of_next() + attempt) % 20_000);
+        let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + port_of_next() + attempt) % 12_000);
         let mut farcall = Command::new(words[0]);
         farcall.args(&words[1..]).args(["kv", command, "--at", &at]).args(more);
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));

@@ -89,9 +89,9 @@ pub fn farcall_by(way: &str, arguments: &str) -> Command {
     command
 }
 
-/// A place for a store that nothing else listens at.
+/// A place for a store that nothing else listens at: below the ports that the system gives to connections.
 pub fn place(number: u32) -> String {
-    format!("127.0.0.1:{}", 40_000 + (std::process::id() * 13 + number) % 20_000)
+    format!("127.0.0.1:{}", 10_000 + (std::process::id() * 13 + number) % 10_000)
 }
 
 /// The processes whose command line has this word.
