@@ -189,7 +189,9 @@ fn a_rank_that_does_not_come_is_named_and_the_others_end() {
     let outputs = Ranks::start_some(2, 3, None, arguments, &[]).wait();
     let said = String::from_utf8_lossy(&outputs[0].stderr);
     assert_eq!((outputs[0].status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("rank 2 did not reach barrier"), "{said}");
+    // Rank 1 may have given up a moment before rank 0 does.
+    let named = ["rank 2 did not reach barrier", "ranks 1 and 2 did not reach barrier"];
+    assert!(named.iter().any(|named| said.contains(named)), "{said}");
     // Rank 0 speaks for all, unless another one has waited for as long before it hears of that.
     let other = String::from_utf8_lossy(&outputs[1].stderr);
     let is_silent = outputs[1].status.success() && other.is_empty();
