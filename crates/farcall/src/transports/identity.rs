@@ -39,8 +39,6 @@ pub(super) struct FileIdentity {
     own: IdentityFile,
     peers: PeersFile,
     known: Arc<Identities>,
-    /// Whether a file has changed since what is known was made of them.
-    is_stale: bool,
 }
 
 impl FileIdentity {
@@ -48,7 +46,7 @@ impl FileIdentity {
     pub(super) fn open(own: &Path, peers: &Path) -> Result<Self, IdentityError> {
         let (own, peers) = (IdentityFile::open(own)?, PeersFile::open(peers)?);
         let known = Arc::new(identities(&own, &peers)?);
-        Ok(Self { own, peers, known, is_stale: false })
+        Ok(Self { own, peers, known })
     }
 
     /// What they say.
@@ -57,17 +55,18 @@ impl FileIdentity {
     }
 
     /// Whether they say something else now, and what is of no use in one of them: that changes nothing, and
-    /// does not hold up what has changed in the other.
+    /// does not hold up what has changed in the other. Asked for each OPEN: what both say together is looked
+    /// at when one of them has changed, and never otherwise.
     pub(super) fn renew(&mut self) -> (bool, Option<IdentityError>) {
         let (own, peers) = (self.own.renew(), self.peers.renew());
-        self.is_stale |= own == Ok(true) || peers == Ok(true);
+        let has_changed = own == Ok(true) || peers == Ok(true);
         let trouble = own.err().map(IdentityError::from).or(peers.err().map(IdentityError::from));
-        if !self.is_stale {
+        if !has_changed {
             return (false, trouble);
         }
         match identities(&self.own, &self.peers) {
             Ok(known) => {
-                (self.known, self.is_stale) = (Arc::new(known), false);
+                self.known = Arc::new(known);
                 (true, trouble)
             }
             Err(why) => (false, Some(why.into())),

@@ -206,6 +206,11 @@ impl Opener {
         &self.terms.key
     }
 
+    /// What the acceptor is called, where it has to prove who it is.
+    pub(crate) fn peer(&self) -> Option<&str> {
+        self.terms.peer.as_deref()
+    }
+
     /// Whose answer is wanted, where the acceptor has to prove who it is.
     pub(crate) fn acceptor(&self) -> Option<&PublicKey> {
         self.acceptor.as_ref()

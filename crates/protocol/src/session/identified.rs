@@ -9,8 +9,7 @@
 //! because the code of their OPENs is wrong, and a repeated OPEN of a session that is there has none made.
 //! Members, and those that repeat other OPENs of members, have so many made in a second as openers need not
 //! prove their addresses for; beyond, an opener must come again with a cookie, and a host of which many
-//! could not be read is read no more in this second. OPENs of peers that are known lead to sessions, of
-//! which a host has a number of its own.
+//! led to no session is read no more in this second. Of sessions a host has a number of its own.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 
 use farcall_base::{Instant, PublicKey};
 
-use crate::keys::{Acceptor, Identities, IdentityId, Opener, Unread};
+use crate::keys::{Acceptor, Identities, IdentityId, OFFER_BYTES, Opener, Unread};
 use crate::wire::{
     Cookie, Head, Header, IDENTIFIED_VERSION, IdentifiedOpen, RefuseReason, SessionPacket, WireSession,
     announced_offer, offer_bytes, parse_identified_retry, put_identified_retry,
@@ -41,7 +40,7 @@ pub(super) struct Reads {
     since: Instant,
     /// Of openers that have not proved their addresses.
     unproven: u16,
-    /// Those without result of openers that have, by host; at most [`FAILING_HOSTS_MAX`].
+    /// Those of openers that have which led to no session, by host; at most [`FAILING_HOSTS_MAX`].
     failed: BTreeMap<Host, u16>,
 }
 
@@ -69,7 +68,7 @@ impl Reads {
         }
     }
 
-    /// One of that host was read without result.
+    /// One of that host was read, and led to no session.
     fn note_failure(&mut self, host: Host) {
         *self.failed.entry(host).or_default() += 1;
     }
@@ -140,9 +139,22 @@ impl Sessions {
         let Some(keys) = &mut self.keys else { return };
         let Keys { ring, entropy, .. } = &mut **keys;
         let read = Acceptor::of_identity((ring, &identities), &key, &open.clear, &open.hello, entropy);
-        if has_proved && read.is_err() {
+        self.take_identified(from, host, &open, read, now);
+        // One that led to a session is not read again; one that was refused could be repeated.
+        if has_proved && self.opened_from(from, open.reply_session).is_none() {
             self.reads.note_failure(host);
         }
+    }
+
+    /// An OPEN was read, or could not be.
+    fn take_identified(
+        &mut self,
+        from: PeerAddress,
+        host: Host,
+        open: &IdentifiedOpen<'_>,
+        read: Result<(Acceptor, [u8; OFFER_BYTES]), Unread>,
+        now: Instant,
+    ) {
         let (acceptor, opened) = match read {
             Ok(read) => read,
             Err(Unread::Forged) => {
@@ -225,11 +237,14 @@ impl Sessions {
         }
     }
 
-    /// Whether the peer of a session that is being agreed on is still known.
+    /// Whether the peer of a session that is being agreed on is still known by the name that it was asked
+    /// under, and may be the one that is looked for: the list may have been exchanged since.
     pub(super) fn knows_acceptor(&self, index: u16) -> bool {
-        let acceptor = self.slots[usize::from(index)].agreement.acceptor();
-        let known = |key| self.identities().is_some_and(|known| known.name_of(key).is_some());
-        acceptor.is_none_or(known)
+        let slot = &self.slots[usize::from(index)];
+        let Some((key, name)) = slot.agreement.wanted() else { return true };
+        let Some(known) = self.identities() else { return false };
+        let is_called_so = known.name_of(key).is_some_and(|now| **now == *name);
+        is_called_so && known.must_be(slot.expected.as_deref()).is_none_or(|must_be| must_be == name)
     }
 
     /// For whom an OPEN was made.

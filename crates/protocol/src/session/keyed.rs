@@ -70,8 +70,13 @@ impl Agreement {
 
     /// Whose answer is wanted, where the acceptor has to prove who it is and is known.
     pub(super) fn acceptor(&self) -> Option<&PublicKey> {
+        self.wanted().map(|(key, _)| key)
+    }
+
+    /// The same, with what it is to be called.
+    pub(super) fn wanted(&self) -> Option<(&PublicKey, &str)> {
         match self {
-            Self::Asked(opener) => opener.acceptor(),
+            Self::Asked(opener) => opener.acceptor().zip(opener.peer()),
             _ => None,
         }
     }

@@ -362,6 +362,39 @@ fn a_host_with_cookies_has_a_bounded_number_of_opens_read<P: Tested>() {
     assert_eq!(counters(&world, 1).openings_dropped, 14);
 }
 
+/// An OPEN that is read and refused leaves nothing by which a copy of it is known.
+fn copies_of_an_open_that_is_refused_have_a_bounded_number_read<P: Tested>() {
+    let mut config = BasicConfig::default();
+    let session = &mut config.session;
+    (session.cookies_from, session.half_open_per_host, session.sessions_max) = (0, 3, 1);
+    let peers = [("ann", 10), ("ben", 11)];
+    let mut world = World::<P>::new(&[config; 2], 10);
+    (0..2).for_each(|node| give(&mut world, node, identified(10 + node as u8, &peers), 10));
+    world.connected(0, 1);
+    let now = world.now;
+    let other = farcall_base::Identity { incarnation: 99, rank: 7, endpoint: 0 };
+    let mut opener = Sessions::new(config.session, P::PROTOCOL, other, farcall_base::Entropy::repeatable(5))
+        .expect("it is valid");
+    opener.set_keys(identified(10, &peers), farcall_base::Entropy::repeatable(6));
+    opener.connect_to(PeerAddress(1), Some("ben"), now).expect("there is room");
+    let (mut head, mut room, mut last) = (Head::new(), Vec::new(), Vec::new());
+    while opener.poll_transmit(&mut head).is_some() {
+        last = head.as_bytes().to_vec();
+        for answer in answered(&mut world, 1, 2000, &last) {
+            let opened = opener.open(PeerAddress(1), &answer, &mut room, now).expect("it is authentic");
+            let header = Header::parse(opened.bytes()).expect("it has a header");
+            opener.handle(PeerAddress(1), || None, &header, opened.bytes(), now);
+        }
+    }
+    let before = counters(&world, 1);
+    assert_eq!((before.refused_full, before.openings_dropped), (1, 0));
+    for _ in 0..10 {
+        answered(&mut world, 1, 2000, &last);
+    }
+    let after = counters(&world, 1);
+    assert_eq!((after.refused_full, after.openings_dropped), (3, 8));
+}
+
 fn a_stranger_to_the_cluster_has_no_agreement_made_and_is_sent_no_more_than_it_sent<P: Tested>() {
     let mut world = friends::<P>(11);
     world.recording = Some(Vec::new());
@@ -478,6 +511,22 @@ fn a_key_is_exchanged_without_a_stop_and_one_that_is_taken_away_opens_nothing<P:
     call(&mut world, old, 11, 3000, 3000);
 }
 
+fn a_key_that_goes_to_another_name_while_it_is_asked_proves_neither<P: Tested>() {
+    let both = [("ann", 10), ("ben", 11)];
+    for now in [[("ann", 10), ("gone", 11)], [("ann", 10), ("ben", 12)]] {
+        let mut world = World::<P>::new(&[BasicConfig::default(); 2], 13);
+        give(&mut world, 0, identified(10, &both), 13);
+        give(&mut world, 1, identified(11, &both), 13);
+        world.cut.insert((1, 0));
+        connect_to(&mut world, "ben");
+        world.run_for(Duration::from_micros(20));
+        exchange(&mut world, 0, identified(10, &now));
+        world.cut.clear();
+        world.run_until(LIMIT, |world| !world.nodes[0].downs.is_empty());
+        assert!(world.nodes[0].ups.is_empty(), "{now:?}");
+    }
+}
+
 fn damage_loss_and_copies_cost_nothing_but_time<P: Tested>() {
     for seed in 0..6 {
         let mut world = friends::<P>(seed);
@@ -512,9 +561,11 @@ for_every_protocol!(
     an_open_that_comes_again_leads_to_no_second_session,
     repeated_opens_of_members_cost_a_bounded_number_of_agreements,
     a_host_with_cookies_has_a_bounded_number_of_opens_read,
+    copies_of_an_open_that_is_refused_have_a_bounded_number_read,
     a_stranger_to_the_cluster_has_no_agreement_made_and_is_sent_no_more_than_it_sent,
     no_member_ends_the_session_of_others_by_its_key_alone,
     a_peer_that_was_restarted_is_noticed_by_silence_or_by_what_it_opens,
     a_key_is_exchanged_without_a_stop_and_one_that_is_taken_away_opens_nothing,
+    a_key_that_goes_to_another_name_while_it_is_asked_proves_neither,
     damage_loss_and_copies_cost_nothing_but_time,
 );
