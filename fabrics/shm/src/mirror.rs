@@ -1,9 +1,9 @@
 //! Private copies of what a peer that is not trusted writes.
 //!
-//! A record is copied before anything of it is looked at, so that it cannot change while it is read. There is
-//! room for one record, the one that is being read: a process with many peers keeps a copy of one record of
-//! each, and none of their rings. A correct peer does not publish over the record that is being read; one
-//! that does is refused.
+//! A record is copied before anything of it is looked at, so that it cannot change while it is read. The copy
+//! lies at the record's own place in a mirror of the ring, and stays as long as the record would: until the
+//! ring's next round. A correct peer does not publish over the record that is being read; one that does is
+//! refused, so a copy never changes under its reader either.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ops::Range;
@@ -16,41 +16,32 @@ use crate::ring_memory::RingMemory;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// The most that is kept of a peer whose records are short: as long as the longest that a correct peer writes
-/// into a ring of the usual length.
-const KEPT_BYTES_MAX: usize = 64 << 10;
-
-/// The least that is taken.
-const BYTES_MIN: usize = 1 << 10;
-
-/// The copy of the record that is being read.
+/// A private ring.
 #[derive(Debug)]
 pub struct Mirror {
-    words: UnsafeCell<Box<[u64]>>,
+    words: Box<[UnsafeCell<u64>]>,
     /// Where the last record is that was copied: the one that is being read. Empty when there is none.
     last: Cell<(usize, usize)>,
 }
 
 impl Mirror {
-    /// No record is being read, and nothing is kept.
-    pub fn new() -> Self {
-        Self { words: UnsafeCell::default(), last: Cell::new((0, 0)) }
+    /// A mirror of a ring of that many bytes. Only what is used of it takes memory.
+    pub fn new(ring_bytes: usize) -> Self {
+        let words = vec![0u64; ring_bytes / WORD_BYTES].into_boxed_slice();
+        // SAFETY: a cell of a number has the layout of the number (`UnsafeCell` is transparent).
+        let words = unsafe { Box::from_raw(Box::into_raw(words) as *mut [UnsafeCell<u64>]) };
+        Self { words, last: Cell::new((0, 0)) }
     }
 
     /// The copy of the record at `offset`, if that is being read.
     pub fn reading(&self, offset: usize) -> Option<&[u8]> {
         let (begin, length) = self.last.get();
-        (begin == offset && length > 0).then(|| self.bytes(length))
+        (begin == offset && length > 0).then(|| self.bytes(begin, length))
     }
 
     /// No record is being read.
     pub fn forget(&self) {
         self.last.set((0, 0));
-        // SAFETY: the readers of a ring read one record at a time, and there is none: nobody has a reference.
-        let words = unsafe { &mut *self.words.get() };
-        if size_of_val(&**words) > KEPT_BYTES_MAX {
-            *words = Box::default();
-        }
     }
 
     /// Copies the record of `length` bytes at `offset`, which is inside the ring, and gives what is behind
@@ -60,34 +51,24 @@ impl Mirror {
         if overlap(&(begin..begin + last_length), &(offset..offset + length)) {
             return Err(LaneFault::Corrupt { what: "a record over the one that is being read" });
         }
-        // SAFETY: the readers of a ring read one record at a time, and this is another one: nobody has a
-        // reference to the last.
-        let words = unsafe { &mut *self.words.get() };
-        make_room(words, length - RECORD_HEADER_BYTES);
-        let places = (offset + RECORD_HEADER_BYTES..offset + length).step_by(WORD_BYTES);
-        words.iter_mut().zip(places).for_each(|(word, at)| *word = ring.load(at, Ordering::Relaxed));
+        for at in (offset + RECORD_HEADER_BYTES..offset + length).step_by(WORD_BYTES) {
+            let word = ring.load(at, Ordering::Relaxed);
+            // SAFETY: the record is inside the ring, which has as many words. Nobody has a reference to this
+            // one: those to the last record's do not reach here, and those to earlier ones have ended, as the
+            // readers of a ring read one record at a time.
+            unsafe { *self.words[at / WORD_BYTES].get() = word };
+        }
         self.last.set((offset, length));
-        Ok(self.bytes(length))
+        Ok(self.bytes(offset, length))
     }
 
-    /// What is behind the flag of the record that is being read, which has as many bytes.
-    fn bytes(&self, length: usize) -> &[u8] {
-        // SAFETY: initialised words; nothing writes to them while the record is being read (see `copy` and
-        // `forget`). Numbers may be read as bytes.
-        let bytes = unsafe {
-            let words = &**self.words.get();
-            core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words))
-        };
-        &bytes[..length - RECORD_HEADER_BYTES]
-    }
-}
-
-/// Makes room for a record; of much more than is kept it is returned.
-fn make_room(words: &mut Box<[u64]>, bytes: usize) {
-    let has = size_of_val(&**words);
-    if bytes > has || (has > KEPT_BYTES_MAX && bytes <= KEPT_BYTES_MAX) {
-        let room = bytes.next_power_of_two().max(BYTES_MIN);
-        *words = vec![0; room / WORD_BYTES].into();
+    fn bytes(&self, offset: usize, length: usize) -> &[u8] {
+        let record = &self.words[offset / WORD_BYTES..(offset + length).div_ceil(WORD_BYTES)];
+        // SAFETY: the words of the record, initialised; nothing writes to them while it is being read (see
+        // `copy`). Numbers may be read as bytes.
+        let bytes =
+            unsafe { core::slice::from_raw_parts(record.as_ptr().cast::<u8>(), record.len() * WORD_BYTES) };
+        &bytes[RECORD_HEADER_BYTES..length]
     }
 }
 
@@ -110,7 +91,7 @@ mod tests {
         let (_segment, mapping) =
             Segment::create("farcall-test", CONTROL_BYTES + RING_BYTES, PeerAccess::Write).expect("memfd");
         let ring = RingMemory::new(Arc::new(mapping));
-        let mirror = Mirror::new();
+        let mirror = Mirror::new(RING_BYTES);
         ring.store(64 + 8, 7, Ordering::Relaxed);
         let copy = mirror.copy(&ring, 64, 21).expect("nothing is being read");
         assert_eq!(copy, [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -123,37 +104,5 @@ mod tests {
         assert_eq!(mirror.copy(&ring, 64, 21).expect("its next round")[0], 8);
         mirror.forget();
         assert!(mirror.reading(64).is_none());
-    }
-
-    #[test]
-    fn no_more_is_kept_than_a_record_takes_and_of_long_ones_nothing() {
-        const LONG_RING_BYTES: usize = 4 << 20;
-        let (_segment, mapping) =
-            Segment::create("farcall-test", CONTROL_BYTES + LONG_RING_BYTES, PeerAccess::Write)
-                .expect("memfd");
-        let ring = RingMemory::new(Arc::new(mapping));
-        let mirror = Mirror::new();
-        // SAFETY: nothing else uses it.
-        let kept = || size_of_val(unsafe { &**mirror.words.get() });
-        let read_all = |record_bytes: usize| {
-            for offset in (0..LONG_RING_BYTES).step_by(record_bytes) {
-                let copy = mirror.copy(&ring, offset, record_bytes).expect("the one before was read");
-                assert_eq!(copy.len(), record_bytes - RECORD_HEADER_BYTES);
-            }
-        };
-        assert_eq!(kept(), 0);
-        read_all(1 << 10);
-        assert_eq!(kept(), BYTES_MIN, "a stream through the whole ring");
-        read_all(64 << 10);
-        assert_eq!(kept(), KEPT_BYTES_MAX);
-        read_all(1 << 20);
-        assert_eq!(kept(), 1 << 20);
-        mirror.copy(&ring, 0, 128).expect("the one before was read");
-        assert_eq!(kept(), BYTES_MIN, "it was given back");
-        mirror.forget();
-        assert_eq!(kept(), BYTES_MIN, "so little stays");
-        read_all(1 << 20);
-        mirror.forget();
-        assert_eq!(kept(), 0, "nothing is being read");
     }
 }

@@ -228,7 +228,7 @@ pub struct ShmReceiver {
 impl ShmReceiver {
     pub(crate) fn new(mapping: Arc<Mapping>, peer_blocks: Weak<PeerBlocks>, copies: bool) -> Self {
         let ring = RingMemory::new(mapping);
-        let mirror = copies.then(|| Box::new(Mirror::new()));
+        let mirror = copies.then(|| Box::new(Mirror::new(ring.bytes())));
         Self { ring, follower: Follower::new(peer_blocks), mirror }
     }
 
