@@ -1,4 +1,4 @@
-//! Where the memory of long messages comes back to a transport, from whatever thread dropped the last of them.
+//! Where the memory of long messages comes back to a transport, from whatever thread dropped it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -32,7 +32,6 @@ impl Home {
         }
     }
 
-    #[cold]
     fn take_all(&self, take: impl FnMut(Vec<u8>)) {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_any.store(false, Ordering::Relaxed);
@@ -56,7 +55,7 @@ mod tests {
     #[test]
     fn memory_comes_back_with_the_last_holder_from_any_thread_unless_it_is_taken() {
         let home = Arc::new(Home::default());
-        let payload = || Payload::at_home(&home, vec![7; 100]);
+        let payload = || Payload::with_home(&home, vec![7; 100]);
         let (first, second) = (payload(), payload());
         let clone = first.clone();
         drop(first);

@@ -215,7 +215,7 @@ pub enum Payload {
 
 impl Payload {
     /// Bytes of a long message, whose memory goes back to this home.
-    pub(crate) fn at_home(home: &Arc<Home>, bytes: Vec<u8>) -> Self {
+    pub(crate) fn with_home(home: &Arc<Home>, bytes: Vec<u8>) -> Self {
         Self::Bytes(Arc::new(HeapBytes { bytes, home: Some(Arc::clone(home)) }))
     }
 
@@ -240,8 +240,8 @@ impl Deref for Payload {
     }
 }
 
-/// Bytes in this process. The memory of a long message goes back to the transport that it came from, unless it
-/// is taken.
+/// Bytes in this process. The memory of a long message goes back to the transport that it came from, unless
+/// it is taken.
 #[derive(Debug)]
 pub struct HeapBytes {
     bytes: Vec<u8>,

@@ -1,5 +1,6 @@
-//! Figures of farcall beside those of ping and iperf3 over the same link, and measured shuffles beside simulated
-//! ones: that both are there. What they are say `scripts/agreement` and `scripts/predict` to their readers.
+//! Figures of farcall beside those of ping and iperf3 over the same link, and measured shuffles beside
+//! simulated ones: that both are there. What they are say `scripts/agreement` and `scripts/predict` to their
+//! readers.
 
 use std::path::Path;
 use std::process::Command;

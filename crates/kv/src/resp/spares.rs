@@ -1,11 +1,11 @@
-//! Memory for replies that is kept for the next ones, of whatever client: the system gives fresh memory page by
-//! page, which for a pipeline of long replies takes longer than to send them.
+//! Memory for replies that is kept for the next ones, of whatever client: the system gives fresh memory page
+//! by page, which for a pipeline of long replies takes longer than to send them.
 
 use super::UNREAD_BYTES_MAX;
 use crate::VALUE_BYTES_MAX;
 
-/// The longest buffer that is kept: as long as one becomes, by doubling, with a value behind as many unsent replies
-/// as a client may have.
+/// The longest buffer that is kept: as long as one becomes, by doubling, with a value behind as many unsent
+/// replies as a client may have.
 const BUFFER_BYTES_MAX: usize = 2 * (UNREAD_BYTES_MAX + VALUE_BYTES_MAX);
 
 /// All of them together, in bytes.

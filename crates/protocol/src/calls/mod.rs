@@ -295,7 +295,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         self.handle_from(from, || None, opened, now).map(|delivery| delivery.map_payload(in_place))
     }
 
-    /// Memory for a long message that is given away to be sent: of one that has ended, if there is one that fits.
+    /// Memory for a long message that is given away to be sent: of one that has ended, if there is one that
+    /// fits.
     pub fn take_buffer(&mut self, bytes: usize) -> Vec<u8> {
         self.spares.take(bytes).unwrap_or_default()
     }

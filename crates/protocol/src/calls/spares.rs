@@ -1,12 +1,12 @@
-//! Memory of long messages that have ended, for the next ones. The system gives fresh memory page by page, as it is
-//! written to: for a message of a megabyte that takes longer than its way over the loopback interface.
+//! Memory of long messages that have ended, for the next ones. The system gives fresh memory page by page, as
+//! it is written to: for a message of a megabyte that takes longer than its way over the loopback interface.
 
 use super::sending::RECYCLED_BUFFER_BYTES_MAX;
 
 /// The most memory that is kept, in bytes: a longest message each way, by the default limit.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// A message does not take a buffer of more than so many times its length.
+/// How many times its length the buffer of a message may have.
 const WASTE_MAX: usize = 2;
 
 /// Buffers to use again.
@@ -27,8 +27,8 @@ impl Spares {
         }
     }
 
-    /// An empty buffer with room for a message of `bytes`: of those that fit the one that was kept last, which is
-    /// in a near cache.
+    /// An empty buffer with room for a message of `bytes`: of those that fit, the one that was kept last, for
+    /// it is in a near cache.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let fits = |buffer: &Vec<u8>| (bytes..=bytes.saturating_mul(WASTE_MAX)).contains(&buffer.capacity());
         let at = self.buffers.iter().rposition(fits)?;

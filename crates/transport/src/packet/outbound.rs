@@ -201,7 +201,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
         let mut buffer = self.calls.take_buffer(payload.len());
         buffer.extend_from_slice(payload);
-        Payload::Owned(Lent::Shared(crate::Payload::at_home(&self.home, buffer)))
+        Payload::Owned(Lent::Shared(crate::Payload::with_home(&self.home, buffer)))
     }
 
     #[inline]
@@ -305,7 +305,9 @@ fn incoming<'a>(
 ) -> Incoming<'a> {
     match payload {
         Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
-        Received::Assembled(bytes) => Incoming::Owned(assembled.insert(crate::Payload::at_home(home, bytes))),
+        Received::Assembled(bytes) => {
+            Incoming::Owned(assembled.insert(crate::Payload::with_home(home, bytes)))
+        }
     }
 }
 

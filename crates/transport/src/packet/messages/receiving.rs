@@ -275,7 +275,7 @@ fn split_trailer<'a>(
         Received::Assembled(mut bytes) => {
             let trailer = *bytes.last_chunk::<TRAILER_BYTES>()?;
             bytes.truncate(bytes.len() - TRAILER_BYTES);
-            (trailer, Incoming::Owned(assembled.insert(crate::Payload::at_home(home, bytes))))
+            (trailer, Incoming::Owned(assembled.insert(crate::Payload::with_home(home, bytes))))
         }
     };
     let trailer = u64::from_le_bytes(trailer);

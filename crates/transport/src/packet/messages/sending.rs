@@ -129,7 +129,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.mail.scratch = bytes;
             made?;
         } else {
-            let payload = Payload::Owned(Lent::Shared(crate::Payload::at_home(&self.home, bytes)));
+            let payload = Payload::Owned(Lent::Shared(crate::Payload::with_home(&self.home, bytes)));
             self.calls.call(to_protocol(session), name, service, payload)?;
         }
         let channel = self.mail.channels.entry(session).or_default();

@@ -1,5 +1,6 @@
-//! Which processes share the cores of a machine. A machine is a running kernel: containers on it may have names of
-//! their own, and a process that polls on a core that another one polls on waits for it for milliseconds.
+//! Which processes share the cores of a machine. A machine is a running kernel: containers on it may have
+//! names of their own, and a process that polls on a core that another one polls on waits for it for
+//! milliseconds.
 
 use std::collections::BTreeMap;
 
