@@ -204,7 +204,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 return channel.waiting.push_front(WaitingSend { send, tag, payload, submitted });
             }
             if let Some(channel) = self.mail.channels.get_mut(&session) {
-                channel.sending.has_left();
+                channel.sending.left();
             }
         }
     }
