@@ -116,7 +116,8 @@ pub mod typed;
 
 pub use blocking::{BLOCKING_REQUESTS_MAX, TakenRequest};
 pub use client::{
-    CLIENT_CALLS_MAX, Client, ClientCall, ClientConnection, ClientError, ClientJob, ClientPending, ClientPort,
+    CLIENT_CALLS_MAX, CLIENT_IDLE_CONNECTIONS_MAX, Client, ClientCall, ClientConnection, ClientError, ClientJob,
+    ClientPending, ClientPort,
 };
 pub use connect::ConnectError;
 pub use endpoint::{
