@@ -38,9 +38,8 @@ fn figures_stand_beside_those_of_ping_and_iperf3() {
 
 #[test]
 fn measured_shuffles_stand_beside_those_simulated_on_a_profile_of_their_link() {
-    let Some(text) = printed("predict", &["--hosts", "3", "--count", "4", "--sizes", "1000,16000"]) else {
-        return;
-    };
+    let arguments = ["--hosts", "3", "--count", "4", "--seconds", "0.1", "--sizes", "1000,16000"];
+    let Some(text) = printed("predict", &arguments) else { return };
     let heading = text.lines().position(|line| line.contains("simulated")).expect("a table");
     let rows: Vec<Vec<&str>> =
         text.lines().skip(heading + 1).map(|line| line.split_whitespace().collect()).collect();
