@@ -1,8 +1,8 @@
 //! Records that one thread appends to a file, written and flushed one time after the other: what a disk takes
 //! before it can be said that a write survives a power cut.
 //!
-//! As a log does, it writes whole blocks to a file whose blocks were written before, past the page cache where
-//! the file system can do that (`O_DIRECT`), with the flush as a part of the write (`O_DSYNC`).
+//! As a log does, it writes whole blocks to a file whose blocks were written before, past the page cache
+//! where the file system can do that (`O_DIRECT`), with the flush as a part of the write (`O_DSYNC`).
 
 use std::fs::remove_file;
 use std::os::fd::OwnedFd;
@@ -95,8 +95,8 @@ impl Blocks {
     fn written(self) -> Result<Self, (String, Errno)> {
         let (memory, start) = aligned(WRITE_BYTES_MAX);
         let zeros = &memory[start..start + WRITE_BYTES_MAX];
-        let pieces = (0..FILE_BYTES).step_by(WRITE_BYTES_MAX);
-        let all = pieces.map(|at| self.write_all(zeros, at)).collect::<Result<(), _>>();
+        let mut pieces = (0..FILE_BYTES).step_by(WRITE_BYTES_MAX);
+        let all = pieces.try_for_each(|at| self.write_all(zeros, at));
         all.and_then(|()| fdatasync(&self.file)).map_err(|error| (self.path.clone(), error))?;
         Ok(self)
     }

@@ -1,5 +1,5 @@
-//! One line out to several, and an acknowledgement of each: what a write takes at least before it is answered,
-//! if others must have it.
+//! One line out to several, and an acknowledgement of each: what a write takes at least before it is
+//! answered, if others must have it.
 
 use core::sync::atomic::Ordering;
 
@@ -14,9 +14,9 @@ const WORDS: usize = 7;
 /// The round that ends the loop.
 const STOPPED: u64 = u64::MAX;
 
-/// Measures how long it takes to write a line to each of `receivers` and to get an acknowledgement of each. A
-/// receiver is one of the threads on the cores of `responders`, which it may share with others: a thread looks
-/// at its receivers alternately.
+/// Measures how long it takes to write a line to each of `receivers` and to get an acknowledgement of each.
+/// They are dealt to as many threads as there are `responders`, each on its core: a thread looks at its
+/// receivers alternately.
 ///
 /// # Panics
 /// Without a receiver or a responder.

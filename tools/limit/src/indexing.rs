@@ -1,5 +1,5 @@
-//! A file read, summed up and indexed: what a process has to do at least before it can answer for objects that
-//! lie in a log.
+//! A file read, summed up and indexed: what a process has to do at least before it can answer for objects
+//! that lie in a log.
 //!
 //! It reads a piece after the other, past the page cache where the file system can do that, takes the CRC32C
 //! of all bytes, and puts the hash and the place of every object into a table. It does not know how a log is
@@ -37,8 +37,8 @@ pub struct Indexed {
     _table: Table,
 }
 
-/// Reads `bytes` bytes of a file, or all if there are fewer, and indexes this many objects in them; then looks
-/// the last one up.
+/// Reads `bytes` bytes of a file, or all if there are fewer, and indexes this many objects in them; then
+/// looks the last one up.
 ///
 /// # Panics
 /// When there are no objects.

@@ -21,7 +21,8 @@ pub struct Compare {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub rows: Vec<String>,
     /// About how long the log is of which the limits' row `recovery` measures the recovery: it is written to
-    /// the folder for temporary files, and its objects take twice as much memory; the budget of 1.5 s is of 1G
+    /// the folder for temporary files, and its objects take over twice as much memory; 1.5 s is the budget of
+    /// 1G
     #[arg(long, default_value = "64M", value_name = "SIZE", value_parser = log_size, conflicts_with = "program")]
     pub log_size: Size,
     /// Compares with programs of others: all, or families such as

@@ -58,8 +58,8 @@ enum Kind {
     FlushedWrite,
     /// Such writes a second, many in flight, against as many records in one write and flush.
     FlushedWriteRate,
-    /// From the start of a process until its shard, with a log of so many bytes, has answered a read, against
-    /// reading, summing up and indexing as much.
+    /// From the start of a process until its shard, with a log of this many bytes, has answered a read,
+    /// against reading, summing up and indexing as much.
     Recovery(usize),
     /// The round trip of a loaned response that nobody touches, against that of the short echo.
     Loaned(usize),

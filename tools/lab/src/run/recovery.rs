@@ -1,8 +1,8 @@
 //! How long a process takes from its start until its shard, whose objects lie in a log, has answered a read;
 //! and how long one that reads the same file, sums it up and indexes as many objects.
 //!
-//! The log is made once, and each side of a block starts a process of its own over it. A store that was opened
-//! begins a segment, so the file becomes a few blocks longer with each start, and holds the same objects.
+//! The log is made once, and each side of a block starts a process of its own over it. A store that is opened
+//! begins a segment of it, and the objects stay the same.
 
 use core::any::Any;
 use core::time::Duration;

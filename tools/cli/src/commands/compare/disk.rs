@@ -31,7 +31,7 @@ pub fn check(rows: &[BudgetRow]) -> Result<(), Failure> {
 
 /// What the folder for temporary files may still take, as far as the system says.
 fn free_on_disk() -> Option<u64> {
-    let system = statvfs(&std::env::temp_dir()).ok()?;
+    let system = statvfs(std::env::temp_dir()).ok()?;
     Some(system.f_bavail.saturating_mul(system.f_frsize))
 }
 

@@ -1,5 +1,8 @@
 //! A client and its server in one thread: between a write and its answer is what its level takes, and no way
 //! to another core before that.
+//!
+//! With the server on a core of its own a write would go to that core and back besides, and to the backups
+//! from there: with two cores somebody would always wait for one.
 
 use core::time::Duration;
 
