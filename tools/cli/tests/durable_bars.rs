@@ -35,24 +35,24 @@ impl Drop for Temporary {
 }
 
 /// Basic over a transport with few objects and calls.
-fn basic<'a>(transport: &'a str, level: &'a str) -> Vec<&'a str> {
+fn basic<'a>(transport: &'a str, level: &'a str, sizes: &'a str) -> Vec<&'a str> {
     let few = ["--objects", "200", "--count", "30", "--seconds", "60", "--json", "-"];
-    let what = ["perf", "basic", "--sizes", "100,10K", "--transport", transport, "--durability", level];
+    let what = ["perf", "basic", "--sizes", sizes, "--transport", transport, "--durability", level];
     [&what[..], &few].concat()
 }
 
 #[test]
 fn writes_are_measured_to_backups_that_are_started_for_it() {
     let temporary = Temporary::new("backups");
-    for (transport, level, backups) in [
-        ("ring+shm", "replicated=2", 2),
-        ("ring+shm", "replicated=1,flushed", 1),
-        ("basic+udp", "replicated=1", 1),
-        ("tcp", "replicated=3", 3),
+    for (transport, level, backups, size) in [
+        ("ring+shm", "replicated=2", 2, "100"),
+        ("ring+shm", "replicated=1,flushed", 1, "100K"),
+        ("basic+udp", "replicated=1", 1, "1K"),
+        ("tcp", "replicated=3", 3, "100"),
     ] {
-        let found = temporary.records(&basic(transport, level));
-        for row in ["basic.read100", "basic.write100", "basic.write10K", "basic.writeBw10K"] {
-            let record = found.iter().find(|record| record["name"] == row);
+        let found = temporary.records(&basic(transport, level, size));
+        for row in ["basic.read", "basic.write", "basic.writeBw"].map(|row| format!("{row}{size}")) {
+            let record = found.iter().find(|record| record["name"] == *row);
             let record = record.unwrap_or_else(|| panic!("{transport}, {level}: no {row}"));
             assert_eq!((&record["durability"], &record["backups"]), (&level.into(), &backups.into()));
             // Every call was answered, and a write at no lesser level: that would have ended the measurement.
@@ -62,7 +62,8 @@ fn writes_are_measured_to_backups_that_are_started_for_it() {
             let expected = [vec![Some("server"), Some("client")], vec![Some("backup"); backups]].concat();
             assert_eq!(roles, expected, "{record}");
         }
-        let writes = found.iter().find(|record| record["name"] == "basic.write100").expect("it is there");
+        let writes = format!("basic.write{size}");
+        let writes = found.iter().find(|record| record["name"] == *writes).expect("it is there");
         let groups = writes["server_counters"]["kv-log#0.groups"].as_u64();
         assert!(groups >= Some(30), "one write in flight is a group of its own: {writes}");
         assert_eq!(temporary.entries(), Vec::<PathBuf>::new(), "{level} left something");
@@ -99,7 +100,7 @@ fn the_heading_names_the_level_and_its_backups() {
 
 #[test]
 fn stores_with_backups_are_not_simulated() {
-    let said = sentence(&basic("basic+sim", "replicated=2"), 2);
+    let said = sentence(&basic("basic+sim", "replicated=2", "100"), 2);
     assert!(said.ends_with("stores are measured between processes of this machine"), "{said}");
 }
 
