@@ -13,7 +13,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::run::{benchkv, collective, exchange, msgrate, workload};
+use farcall_lab::run::{benchkv, collective, exchange, msgrate, recovery, workload};
 
 use arguments::{Arguments, Command, Sim};
 use commands::world::{enter, is_silent_rank};
@@ -111,6 +111,7 @@ fn report_of_worker() -> Option<String> {
         workload::WORKLOAD_COMMAND => workload::work,
         collective::processes::RANK_COMMAND => collective::processes::be_rank,
         benchkv::BENCHKV_WORKER_COMMAND => benchkv::work,
+        recovery::RECOVERY_COMMAND => recovery::work,
         _ => return None,
     };
     Some(work(&arguments.next()?))

@@ -77,8 +77,8 @@ fn writes_are_measured_to_the_disk_if_that_is_asked_for() {
     assert!(writes[0]["samples"].as_u64() >= Some(30), "every write was answered: {}", writes[0]);
     let counted = |name: &str| writes[0]["server_counters"][format!("kv-log#0.{name}")].as_u64().unwrap_or(0);
     assert!(counted("groups") > 0 && counted("flush_time") > 0, "{}", writes[0]);
-    let sentence = sentence(&[&basic[..], &["--durability", "replicated=2"]].concat(), 2);
-    assert!(sentence.contains("takes backups, which perf does not start"), "{sentence}");
+    let sentence = sentence(&[&basic[..], &["--durability", "replicated=8"]].concat(), 2);
+    assert!(sentence.contains("`replicated=8` is no level of a table"), "{sentence}");
 }
 
 #[test]
@@ -181,8 +181,18 @@ fn two_builds_are_compared_in_the_rows_of_the_limits() {
 
 #[test]
 fn a_comparison_has_a_record_for_each_row() {
-    let found =
-        records(&["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.1", "--json", "-"]);
+    let found = records(&[
+        "compare",
+        "--limit",
+        "--blocks",
+        "1",
+        "--seconds-per-block",
+        "0.1",
+        "--log-size",
+        "8M",
+        "--json",
+        "-",
+    ]);
     let rows = ["compare", "--rows", "callRate8,bulk64K", "--blocks", "1", "--json", "-"];
     let names: Vec<_> = records(&rows).iter().map(|record| record["name"].clone()).collect();
     assert!(["callRate8", "bulk64K"].iter().all(|row| names.contains(&(*row).into())), "{names:?}");

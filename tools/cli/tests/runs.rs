@@ -189,7 +189,8 @@ fn a_run_has_the_parameters_that_were_in_force() {
 fn what_every_measuring_command_records_can_be_read_explained_and_reported() {
     let folder = Folder::new("commands");
     let benchkv = ["benchkv", "--ranks", "1", "--clients", "1", "--seconds", "0.2", "--runs", "1", "--quiet"];
-    let compare = ["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.05", "--quiet"];
+    let compare = ["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.05", "--log-size", "8M"];
+    let compare = [&compare[..], &["--quiet"]].concat();
     for (name, command) in [("benchkv", &benchkv[..]), ("compare", &compare[..])] {
         let path = folder.at(name);
         text(&farcall(&[command, &["--record", &path]].concat()));

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use farcall::bootstrap::random_incarnation;
 use rustix::fs::{Access, OFlags, access};
@@ -68,6 +69,21 @@ pub fn on_search_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(is_program)
 }
 
+/// The scratch folders that there are: a signal ends a process without dropping anything.
+static SCRATCH: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn scratch() -> MutexGuard<'static, Vec<PathBuf>> {
+    SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all scratch folders of this process, which is about to be ended by a signal.
+pub fn remove_scratch_folders() {
+    for path in scratch().drain(..) {
+        // What cannot be removed is left to the system.
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
 /// A folder for files of this process only, which goes with this value.
 #[derive(Debug)]
 pub struct ScratchFolder(PathBuf);
@@ -79,10 +95,19 @@ impl ScratchFolder {
             let path = std::env::temp_dir().join(format!("farcall-{:016x}", random_incarnation()));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| Self(path)),
+                made => {
+                    made?;
+                    scratch().push(path.clone());
+                    return Ok(Self(path));
+                }
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Where a file of this name is.
@@ -95,6 +120,7 @@ impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // What cannot be removed is left to the system.
         let _ = fs::remove_dir_all(&self.0);
+        scratch().retain(|path| *path != self.0);
     }
 }
 
@@ -157,7 +183,8 @@ mod tests {
         let path = folder.0.clone();
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o700);
         fs::write(folder.file("x"), "y").expect("room");
+        assert!(scratch().contains(&path), "a signal would have it removed");
         drop(folder);
-        assert!(!path.exists());
+        assert!(!path.exists() && !scratch().contains(&path));
     }
 }

@@ -32,6 +32,16 @@ pub enum LimitError {
         /// The system's own words.
         reason: String,
     },
+    /// A file could not be used: free some space, or name another folder for temporary files with `TMPDIR`.
+    #[error("cannot {what} {path}: {reason}")]
+    File {
+        /// What was attempted.
+        what: &'static str,
+        /// The file.
+        path: String,
+        /// The system's own words.
+        reason: String,
+    },
     /// Datagrams vanished on the loopback interface: the machine is overloaded, or its receive buffers too
     /// small.
     #[error("datagrams were lost on the loopback interface; run it again with less other load")]

@@ -10,11 +10,14 @@
 //! libraries' own limits, and run in two processes.
 
 mod bandwidth;
+mod blocks;
 mod copying;
 mod cores;
 mod crowding;
 mod distance;
 mod error;
+mod fan_out;
+mod indexing;
 mod latency;
 mod median;
 mod memory;
@@ -29,10 +32,13 @@ mod tcp;
 mod udp;
 
 pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, stream};
+pub use blocks::append_flushed;
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
 pub use crowding::{Crowding, crowding};
 pub use distance::{CoreDistance, DistanceProbe, core_distance};
 pub use error::LimitError;
+pub use fan_out::fan_out;
+pub use indexing::{Indexed, read_and_index};
 pub use latency::{Effort, Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use median::median_between_steps;
 pub use message::{MessagePlan, best_message_plan, ping_pong};

@@ -1,4 +1,4 @@
-//! Two threads on two cores that start together.
+//! Threads on cores of their own that start together.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -18,17 +18,35 @@ where
     Found: Send,
     Done: Send,
 {
+    let (found, mut done) = run_star((cores.initiator, initiator), [(cores.responder, responder)])?;
+    Ok((found, done.pop().expect("there is one responder")))
+}
+
+/// As [`run_pair`], with any number of responders.
+pub(crate) fn run_star<Found, Done>(
+    (core, initiator): (Core, impl FnOnce() -> Found + Send),
+    responders: impl IntoIterator<Item = (Core, impl FnOnce() -> Done + Send)>,
+) -> Result<(Found, Vec<Done>), LimitError>
+where
+    Found: Send,
+    Done: Send,
+{
     thread::scope(|scope| {
         // A side that is dropped on the way out of here ends without having started.
-        let responder = Side::new(scope, cores.responder, responder)?;
-        let initiator = Side::new(scope, cores.initiator, initiator)?;
-        responder.await_pinned()?;
+        let responders = responders.into_iter().map(|(core, responder)| Side::new(scope, core, responder));
+        let responders = responders.collect::<Result<Vec<_>, _>>()?;
+        let initiator = Side::new(scope, core, initiator)?;
+        responders.iter().try_for_each(Side::await_pinned)?;
         initiator.await_pinned()?;
-        let (responder, initiator) = (responder.start(), initiator.start());
-        let found = initiator.join().expect("a bare loop does not panic").expect("it was started");
-        let done = responder.join().expect("a bare loop does not panic").expect("it was started");
-        Ok((found, done))
+        let responders: Vec<_> = responders.into_iter().map(Side::start).collect();
+        let found = ended(initiator.start());
+        Ok((found, responders.into_iter().map(ended).collect()))
     })
+}
+
+/// What a side that was started has found.
+fn ended<Done>(side: ScopedJoinHandle<'_, Option<Done>>) -> Done {
+    side.join().expect("a bare loop does not panic").expect("it was started")
 }
 
 /// A thread that is pinned and waits to be started. It ends when it is dropped before that.

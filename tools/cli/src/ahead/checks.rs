@@ -7,7 +7,7 @@ use farcall::parameters::Value;
 use farcall::{Presence, TransportKind};
 use farcall_lab::explain::recorded::RunFolder;
 use farcall_lab::files::on_search_path;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, statfs};
 
 use crate::arguments::measuring::Tracing;
 use crate::arguments::ranks::OverRanks;
@@ -90,6 +90,25 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Refuses the folder for temporary files where it takes none.
 pub fn temporary_files() -> Result<(), Failure> {
     writable(&std::env::temp_dir().join("farcall"), false)
+}
+
+/// Whether a folder lies in the memory of this machine: a flush does nothing there. One that cannot be looked
+/// at is said to be of no use by what opens a file there.
+pub fn lies_in_memory(folder: &Path) -> bool {
+    /// How Linux numbers tmpfs and ramfs.
+    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    statfs(folder).is_ok_and(|system| MEMORY.contains(&system.f_type))
+}
+
+/// What is said of measurements of a disk whose folder for temporary files is on none.
+pub fn no_disk() -> Option<String> {
+    let folder = std::env::temp_dir();
+    lies_in_memory(&folder).then(|| {
+        format!(
+            "{} lies in the memory of this machine (tmpfs), where a flush does nothing: name a folder on a disk with TMPDIR",
+            folder.display()
+        )
+    })
 }
 
 /// Refuses a path that cannot be made or written: what is there already of it decides. Folders above it are

@@ -40,7 +40,7 @@ impl Memory {
 }
 
 /// Memory that this process may still take, as far as the system says.
-fn free_bytes() -> Option<u64> {
+pub fn free_bytes() -> Option<u64> {
     let free = Kernel::of_this_machine().memory_available()?;
     Some(ControlGroups::of_this_process().memory_bytes_max().map_or(free, |limit| limit.min(free)))
 }

@@ -23,6 +23,11 @@ pub struct Compare {
     /// [default: all rows]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub rows: Vec<String>,
+    /// About how long the log is of which the limits' row `recovery` measures the recovery: it is written to
+    /// the folder for temporary files, and its objects take over twice as much memory; 1.5 s is the budget of
+    /// 1G
+    #[arg(long, default_value = "64M", value_name = "SIZE", value_parser = log_size, conflicts_with = "program")]
+    pub log_size: Size,
     /// Compares with programs of others: all, or families such as
     /// ucx,netpipe,oomph,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default,
     /// without --limit: all, after the limits]
@@ -69,6 +74,16 @@ pub struct Compare {
     pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// From 1 MiB to 64 GiB.
+fn log_size(text: &str) -> Result<Size, String> {
+    let size = text.parse::<Size>().map_err(|error| error.to_string())?;
+    if ((1 << 20)..=(64 << 30)).contains(&size.0) {
+        Ok(size)
+    } else {
+        Err(format!("`{text}` is no length of a log; give 1M to 64G"))
+    }
 }
 
 impl Compare {

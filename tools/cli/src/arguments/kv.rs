@@ -406,7 +406,8 @@ impl FromStr for TableArgument {
     }
 }
 
-fn parse_level(text: &str) -> Result<Level, String> {
+/// What a table survives, as it is written.
+pub fn parse_level(text: &str) -> Result<Level, String> {
     Level::named(text).ok_or_else(|| format!("`{text}` is no level of a table; give {}", Level::FORMS))
 }
 

@@ -13,6 +13,7 @@ use farcall_lab::run::world::Role;
 use farcall_lab::units::Size;
 
 use super::given::Given;
+use super::kv::parse_level;
 use super::measuring::{Faults, Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, count_or_none, one_of, parse_seconds, whole_number};
@@ -61,8 +62,9 @@ pub struct Perf {
     #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
     pub objects: Option<u64>,
     /// When writes of the tests of stores are answered: `memory`, at once; `flushed`, when the server's disk
-    /// has them, in the folder for temporary files
-    #[arg(long, default_value = "memory", value_name = "LEVEL", value_parser = durability)]
+    /// has them, in the folder for temporary files; `replicated=N`, when N backups have them in memory as
+    /// well, which are started beside the servers; `replicated=N,flushed`, when all these disks have them
+    #[arg(long, default_value = "memory", value_name = "LEVEL", value_parser = parse_level)]
     pub durability: Level,
     /// How long the handler of echo works on each request, such as 500ns
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
@@ -119,17 +121,6 @@ pub struct Perf {
     pub rehearsal: Rehearsal,
     #[command(flatten)]
     pub output: Output,
-}
-
-/// What a process can reach by itself.
-fn durability(text: &str) -> Result<Level, String> {
-    match Level::named(text) {
-        Some(level @ (Level::Memory | Level::Flushed)) => Ok(level),
-        Some(level) => {
-            Err(format!("`{level}` takes backups, which perf does not start; give memory or flushed"))
-        }
-        None => Err(format!("`{text}` is no level of a table; give memory or flushed")),
-    }
 }
 
 impl Perf {

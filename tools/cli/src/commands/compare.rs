@@ -1,6 +1,7 @@
 //! `farcall compare`: the performance budget against the limit of this machine, and farcall beside programs
 //! of others.
 
+mod disk;
 mod install;
 mod peers;
 
@@ -8,6 +9,7 @@ use core::time::Duration;
 
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::compare::{Budget, BudgetRow, ComparePlan, RowOutcome, RowRun, rows, rows_of_builds};
+use farcall_lab::files::remove_scratch_folders;
 use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::program::{Program, ProgramError};
@@ -20,7 +22,7 @@ use crate::arguments::given::Readers;
 use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Progress, before_signals_end};
 
 /// Runs what is asked for: limits, then peers.
 pub fn run(compare: &Compare) -> Result<(), Failure> {
@@ -32,6 +34,7 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     let rows = if compare.has_limits() { ahead.made(choose_rows(compare)) } else { Some(Vec::new()) };
     let program = compare.program.as_deref().map(Program::other).transpose();
     let program = ahead.made(program.map_err(not_a_program));
+    ahead.check(disk::check(rows.as_deref().unwrap_or_default()));
     ahead.plan(rows.iter().flatten().map(|row| planned(compare, row)));
     if let (Some(chosen), Some(tuning)) = (&chosen, &tuning) {
         peers::look_ahead(compare, chosen, tuning, &mut ahead);
@@ -58,6 +61,10 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     };
     let report = Report::open(compare.output.json.as_ref())?;
     let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
+    // Programs of others watch for signals themselves, and end in their own time.
+    if rows.iter().any(BudgetRow::needs_folder) && !compare.has_peers() {
+        before_signals_end(remove_scratch_folders)?;
+    }
     if compare.has_limits() {
         let runs = measure(rows, &comparison, &bench, compare.output.quiet)?;
         show(&runs, &bench, &mut report)?;
@@ -77,9 +84,10 @@ enum Other {
 }
 
 /// The options that not all comparisons read, and which do.
-const READERS: [Readers<Other>; 4] = [
+const READERS: [Readers<Other>; 5] = [
     ("in-flight", &[Other::Peers]),
     ("install", &[Other::Peers]),
+    ("log-size", &[Other::Limits]),
     ("patience", &[Other::Limits, Other::Build]),
     ("sizes", &[Other::Peers]),
 ];
@@ -107,9 +115,10 @@ const START: Duration = Duration::from_millis(400);
 /// A row as a cell of a plan.
 fn planned(compare: &Compare, row: &BudgetRow) -> Planned {
     let waits = compare.patience.unwrap_or_default();
-    let block = compare.seconds_per_block * 2 + START + waits;
+    let sides = row.log_bytes().map_or(compare.seconds_per_block * 2, disk::recoveries_last);
+    let block = sides + START + waits;
     Planned {
-        name: format!("{} {}", row.transport(), row.name()),
+        name: format!("{} {}", row.over(), row.name()),
         repeats: format!("{} blocks", compare.blocks),
         lasts: Lasts::About(block * compare.blocks as u32),
         memory: None,
@@ -125,7 +134,7 @@ fn choose_rows(compare: &Compare) -> Result<Vec<BudgetRow>, Failure> {
     let names = &compare.rows;
     let mut chosen = match compare.program {
         Some(_) => rows_of_builds(compare.within.map(|percent| percent / 100.0)),
-        None => rows(),
+        None => rows(compare.log_size.0),
     };
     if let Some(name) = names.iter().find(|&name| chosen.iter().all(|row| row.name() != *name)) {
         let mut known: Vec<String> = chosen.iter().map(BudgetRow::name).collect();
@@ -179,13 +188,16 @@ fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failu
             table.add_row(cells(run, &outcome));
             report.record(&record(run, &outcome))?;
         }
-        let of = format!("{} {}", run.row().transport(), run.row().name());
+        let of = format!("{} {}", run.row().over(), run.row().name());
         record_distances("compare", &of, run.distances(), report)?;
     }
     report.line(format_args!("# {UNITS_NOTE}"))?;
     let cores = bench.cores().map_err(Failure::run)?;
     report
         .line(format_args!("# servers on core {}, clients on core {}", cores.responder, cores.initiator))?;
+    for line in disk::heading(runs.iter().map(RowRun::row)) {
+        report.line(line)?;
+    }
     report.line(table.trim_fmt())?;
     let discarded: usize = runs.iter().map(RowRun::discarded).sum();
     report.line(format_args!(
@@ -199,7 +211,7 @@ fn cells(run: &RowRun, outcome: &RowOutcome) -> Vec<String> {
     let interval = outcome.ratio.and_then(|ratio| ratio.interval);
     let none = || "-".to_owned();
     vec![
-        row.transport().to_string(),
+        row.over().to_owned(),
         row.name(),
         figure(outcome.farcall),
         outcome.other.map_or_else(none, figure),
@@ -230,6 +242,7 @@ fn budget_words(budget: Budget, unit: &Unit) -> String {
         Budget::FigureAtLeast(figure) => format!(">= {}", readable(figure, unit)),
         Budget::RatioWithin(fraction) => format!("within {:.1} %", 100.0 * fraction),
         Budget::ExcessAtMost(excess) => format!("<= other + {}", readable(excess, unit)),
+        Budget::RatioAndFigureAtMost(ratio, figure) => format!("<= {ratio}, <= {}", readable(figure, unit)),
     }
 }
 
@@ -243,6 +256,9 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
         Some(Budget::FigureAtLeast(figure)) => json!({ "value_at_least": figure }),
         Some(Budget::RatioWithin(fraction)) => json!({ "ratio_within": fraction }),
         Some(Budget::ExcessAtMost(excess)) => json!({ "excess_at_most": excess }),
+        Some(Budget::RatioAndFigureAtMost(ratio, figure)) => {
+            json!({ "ratio_at_most": ratio, "value_at_most": figure })
+        }
         None => Value::Null,
     };
     let more = [
@@ -259,7 +275,7 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
     let origin = Origin {
         command: "compare",
         test: row.test(),
-        transport: row.transport().name(),
+        transport: row.over(),
         samples: outcome.blocks as u64,
         in_flight: row.in_flight() as u64,
     };

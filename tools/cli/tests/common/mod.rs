@@ -30,8 +30,14 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Runs the program to its end.
 pub fn farcall(arguments: &[&str]) -> Output {
+    farcall_with(arguments, &[])
+}
+
+/// The same with variables in its environment.
+pub fn farcall_with(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.envs(variables.iter().copied());
     command.args(arguments).output().expect("the program runs")
 }
 
@@ -46,8 +52,13 @@ pub fn sentence(arguments: &[&str], status: i32) -> String {
 
 /// What a command writes with `--json -`. Whatever it is, the documentation names its fields.
 pub fn records(arguments: &[&str]) -> Vec<Value> {
+    records_with(arguments, &[])
+}
+
+/// The same with variables in its environment.
+pub fn records_with(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<Value> {
     let documentation = include_str!("../../../../docs/results.md");
-    let output = farcall(arguments);
+    let output = farcall_with(arguments, variables);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("JSON is text");
     let records: Vec<Value> =

@@ -76,6 +76,7 @@ pub struct RowRun {
 }
 
 /// The arms of a row, with the bare loop that is the fastest where the cores are: another one near than far.
+/// Where the distance makes no difference they are those of near cores.
 struct ArmsByPlace {
     count: usize,
     near: Option<Vec<Arm>>,
@@ -98,14 +99,16 @@ impl ArmsByPlace {
         comparison: &ComparePlan,
         bench: &Bench,
     ) -> Result<Option<&[Arm]>, BenchError> {
+        let depends = row.depends_on_distance();
         let place = match Regime::of(standing) {
-            Regime::Near | Regime::NearCrowded => &mut self.near,
-            Regime::Far | Regime::FarCrowded | Regime::Ranks => &mut self.far,
+            Regime::Far | Regime::FarCrowded | Regime::Ranks if depends => &mut self.far,
+            _ => &mut self.near,
         };
         if place.is_none() {
             let arms = row.arms(comparison, bench)?;
             self.count = arms.len();
-            *place = regime_between(standing.distance_nanos, bench.distance_nanos()?).map(|_| arms);
+            let stood = regime_between(standing.distance_nanos, bench.distance_nanos()?).is_some();
+            *place = (stood || !depends).then_some(arms);
         }
         Ok(place.as_deref())
     }

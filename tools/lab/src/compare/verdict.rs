@@ -29,10 +29,21 @@ impl BudgetVerdict {
                 let (least, most) = (1.0 / (1.0 + fraction), 1.0 + fraction);
                 (least <= low && high <= most, high < least || most < low)
             }
+            Budget::RatioAndFigureAtMost(..) => unreachable!("its two bounds are judged one by one"),
         };
         match (met, missed) {
             (true, _) => Self::Met,
             (_, true) => Self::Missed,
+            _ => Self::Undecided,
+        }
+    }
+
+    /// That both budgets are kept: one that is missed decides.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Missed, _) | (_, Self::Missed) => Self::Missed,
+            (Self::Met, Self::Met) => Self::Met,
+            (Self::NoBudget, verdict) | (verdict, Self::NoBudget) => verdict,
             _ => Self::Undecided,
         }
     }
@@ -79,6 +90,14 @@ mod tests {
         assert_eq!(judge(excess, Some((-5.0, 60.0))), BudgetVerdict::Met);
         assert_eq!(judge(excess, Some((50.0, 70.0))), BudgetVerdict::Undecided);
         assert_eq!(judge(excess, Some((61.0, 70.0))), BudgetVerdict::Missed);
+    }
+
+    #[test]
+    fn of_two_budgets_both_have_to_be_kept() {
+        use BudgetVerdict::{Met, Missed, NoBudget, Undecided};
+        assert_eq!((Met.and(Met), Met.and(NoBudget)), (Met, Met));
+        assert_eq!((Met.and(Missed), Undecided.and(Missed)), (Missed, Missed));
+        assert_eq!((Met.and(Undecided), Undecided.and(Undecided)), (Undecided, Undecided));
     }
 
     #[test]

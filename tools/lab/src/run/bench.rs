@@ -14,10 +14,11 @@ use farcall_limit::{
 
 use crate::run::Heard;
 use crate::run::exchange::{
-    Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_by, run_with,
+    Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_by, run_together, run_with,
 };
 use crate::run::msgrate::MessageRateError;
 use crate::run::program::Program;
+use crate::run::recovery::RecoveryError;
 use crate::run::regime::Standing;
 use crate::run::world::World;
 
@@ -33,6 +34,9 @@ pub enum BenchError {
     /// The processes could not exchange messages.
     #[error(transparent)]
     Messages(#[from] MessageRateError),
+    /// No log could be made, or recovered.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
     /// There are no two cores.
     #[error(transparent)]
     Cores(#[from] CoresError),
@@ -142,6 +146,12 @@ impl Bench {
         exchange: &Exchange,
     ) -> Result<ExchangeResult, BenchError> {
         Ok(run_by(program, exchange, Instruments::default(), &self.placement)?)
+    }
+
+    /// Measures a store with backups whose client is in the thread of its server; see [`run_together`].
+    pub(crate) fn exchange_together(&self, exchange: &Exchange) -> Result<ExchangeResult, BenchError> {
+        self.cores()?;
+        Ok(run_together(exchange, &self.placement)?)
     }
 
     /// As [`Bench::exchange`], with something beside the exchange.

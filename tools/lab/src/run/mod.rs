@@ -19,6 +19,7 @@ pub mod losses;
 pub mod msgrate;
 pub mod program;
 pub mod published;
+pub mod recovery;
 pub mod regime;
 pub mod schedule;
 pub mod simulation;

@@ -1,6 +1,7 @@
 //! clusterperf's tests of reads and writes: random objects of a key-value store, of one length at a time.
 
 use farcall::TransportKind;
+use farcall_kv::durable::Level;
 
 use crate::run::bench::{Bench, BenchError};
 use crate::run::closed_loop::{BLOCKS, ClosedLoop, Outcome, in_blocks};
@@ -25,8 +26,8 @@ pub struct StoreTest {
     pub closed_loop: ClosedLoop,
     /// How many objects there are; `None` for as many as clusterperf has.
     pub objects: Option<u64>,
-    /// Whether writes are answered when the servers' disks have them.
-    pub is_flushed: bool,
+    /// What a write waits for before it is answered.
+    pub level: Level,
 }
 
 impl StoreTest {
@@ -39,7 +40,7 @@ impl StoreTest {
         access: StoreAccess,
     ) -> Result<Outcome, BenchError> {
         let ClosedLoop { seed, instruments, .. } = self.closed_loop;
-        let work = StoreWork { access, objects: self.objects_of(size), seed, is_flushed: self.is_flushed };
+        let work = StoreWork::new(access, self.objects_of(size), seed, self.level);
         let exchange = self.closed_loop.exchange(transport, ExchangeWork::Store(work), size, BLOCKS as u32);
         let blocks = in_blocks(bench, 1, seed, |_, block| {
             bench.exchange_with(&exchange.in_block(block), instruments)

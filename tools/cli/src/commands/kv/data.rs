@@ -11,10 +11,10 @@ use farcall_kv::Shard;
 use farcall_kv::durable::{LOG_BYTES_MIN, Level, LogError, Recovered};
 use farcall_kv::replicated::{images_in, log_without_replicas};
 use farcall_lab::units::Size;
-use rustix::fs::statfs;
 use serde_json::json;
 
 use super::SCHEMA;
+use crate::ahead::checks::lies_in_memory;
 use crate::arguments::kv::{KvServe, TableArgument};
 use crate::failure::Failure;
 use crate::output::Report;
@@ -167,10 +167,7 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
 
 /// Says so where a directory lies in memory: a flush does nothing there.
 pub fn warn_of_memory(folder: &Path) {
-    /// How Linux numbers tmpfs and ramfs.
-    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-    // A directory that cannot be looked at is said to be of no use by what opens a file there.
-    if statfs(folder).is_ok_and(|system| MEMORY.contains(&system.f_type)) {
+    if lies_in_memory(folder) {
         IN_MEMORY.say(format_args!(
             "{} lies in the memory of this machine (tmpfs): what is flushed there does not survive a power cut; \
              give --data a directory on a disk",

@@ -11,6 +11,7 @@ mod workload;
 use farcall::TransportKind;
 use farcall::parameters::{PARAMETERS, Value};
 use farcall_kv::durable::Level;
+use farcall_lab::files::remove_scratch_folders;
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::run::world::Role;
@@ -25,7 +26,7 @@ use crate::arguments::Perf;
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Progress, before_signals_end};
 
 /// The tests, in the order of the help; the first is run when none is named. A test is its file and its row
 /// here.
@@ -85,6 +86,9 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     let sites = Sites { bench, fabric: fabric.flatten() };
     check_vary(perf, &tests, &transports, &sites, &mut ahead);
     let Some(weights) = ahead.decide(&perf.rehearsal, &perf.output)? else { return Ok(()) };
+    if perf.durability.replicas() > 0 {
+        before_signals_end(remove_scratch_folders)?;
+    }
     let report = Report::open(perf.output.json.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters.unwrap_or_default())?;
     let report = report.of_ranks(&perf.over)?;
@@ -104,6 +108,7 @@ fn check(perf: &Perf, tests: &[&'static dyn Workload], transports: &[TransportKi
     ahead.check(checks::presence(&perf.transport));
     ahead.check(checks::launcher_of_mpi(&perf.transport));
     ahead.check(checks::destinations(&perf.recording, Some(&perf.tracing), &perf.output));
+    // A log on the disk is there, and so is the registry of servers and backups.
     if perf.durability != Level::Memory {
         ahead.check(checks::temporary_files());
     }

@@ -16,6 +16,7 @@ use super::echo::{CALLS, SIZES, closed_loop, error_words};
 use super::options::Family;
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted, record_of};
 use super::{check_sizes, sizes};
+use crate::ahead::checks::no_disk;
 use crate::arguments::Perf;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -132,6 +133,7 @@ impl Workload for StoreWorkload {
                 "--transport: {transport} is simulated; stores are measured between processes of this machine"
             )));
         }
+        check_backups(perf)?;
         check_sizes(perf, self, transports)
     }
 
@@ -163,7 +165,9 @@ impl Workload for StoreWorkload {
                 });
             }
         }
-        Ok(Plan { heading: vec![self.header(&test, transport)], measurements })
+        let mut heading = vec![self.header(&test, transport)];
+        heading.extend(no_disk().filter(|_| test.level.is_flushed()).map(|what| format!("# {what}")));
+        Ok(Plan { heading, measurements })
     }
 }
 
@@ -174,9 +178,27 @@ impl StoreWorkload {
         let clients = counted(clients, "client");
         let clients = if is_by_more_and_more { format!("1 to {clients}") } else { clients };
         let (name, servers) = (self.name, counted(servers, "server"));
-        let level = if test.is_flushed { ", flushed" } else { "" };
-        format!("\n# {transport}: {name}{level}, {in_flight} in flight for each client, {clients}, {servers}")
+        let (level, backups) = match test.level {
+            Level::Memory => (String::new(), String::new()),
+            level @ Level::Flushed => (format!(", {level}"), String::new()),
+            level => (format!(", {level}"), format!(", {}", counted(level.replicas().into(), "backup"))),
+        };
+        format!(
+            "\n# {transport}: {name}{level}, {in_flight} in flight for each client, {clients}, {servers}{backups}"
+        )
     }
+}
+
+/// Refuses backups where servers and they would not find each other.
+fn check_backups(perf: &Perf) -> Result<(), Failure> {
+    let level = perf.durability;
+    if level.replicas() > 0 && perf.over.world.is_some() {
+        return Err(Failure::Usage(format!(
+            "--durability: {level} takes backups, which find their servers by a folder of one machine; run it without the \
+             launcher, or give memory or flushed"
+        )));
+    }
+    Ok(())
 }
 
 /// What the command line asks for.
@@ -185,7 +207,7 @@ fn test(perf: &Perf) -> Result<StoreTest, Failure> {
     Ok(StoreTest {
         closed_loop: closed_loop(perf, assignments, CALLS),
         objects: perf.objects,
-        is_flushed: perf.durability == Level::Flushed,
+        level: perf.durability,
     })
 }
 
@@ -308,8 +330,12 @@ impl Found<'_> {
     }
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
-        let level = if self.what.test.is_flushed { Level::Flushed } else { Level::Memory };
-        let more = [("objects", self.objects().into()), ("durability", level.to_string().into())];
+        let level = self.what.test.level;
+        let more = [
+            ("objects", self.objects().into()),
+            ("durability", level.to_string().into()),
+            ("backups", level.replicas().into()),
+        ];
         record_of(Figure { name, value, unit, statistic }, self.what.name, self.outcome, more)
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use farcall::parameters::Settings;
 use farcall::{Clock, TransportKind};
+use farcall_kv::durable::Level;
 use farcall_limit::{Effort, TCP_MESSAGE_BYTES_MAX, ring_rate, stream, tcp_ping_pong};
 
 use super::arm::Arm;
@@ -264,7 +265,7 @@ impl CellRun {
         bench: &Bench,
     ) -> Result<Exchange, BenchError> {
         let objects = self.ask(bench)?.objects() as u64;
-        let work = StoreWork { access: StoreAccess::Read, objects, seed: self.seed, is_flushed: false };
+        let work = StoreWork::new(StoreAccess::Read, objects, self.seed, Level::Memory);
         let store = self.path.is_store();
         Ok(Exchange {
             transport: transport.name().to_owned(),

@@ -1,11 +1,13 @@
 //! How the two sides of a row are measured.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use farcall::TransportKind;
+use farcall_kv::durable::Level;
 use farcall_limit::{Copies, Effort, best_bandwidth_plan, best_ring_variant};
 
-use super::{BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, SHORT_BYTES};
+use super::{BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, REPLICAS, SHORT_BYTES, WRITES_WINDOW};
 use crate::compare::ComparePlan;
 use crate::compare::arm::{Arm, Figure};
 use crate::run::bench::{Bench, BenchError, RoundTripLimit};
@@ -13,6 +15,7 @@ use crate::run::echo::REQUEST_BYTES;
 use crate::run::exchange::{Buffers, Exchange, ExchangeWork, StoreAccess, StoreWork, Timing};
 use crate::run::msgrate::{MessageRate, Mode};
 use crate::run::program::Program;
+use crate::run::recovery::{FilledLog, RECORD_BYTES, RecoverySide};
 
 /// For each second of an arm this many messages are sent: their number is given, and not the time.
 const MESSAGES_PER_SECOND: f64 = 10e6;
@@ -20,7 +23,7 @@ const MESSAGES_PER_SECOND: f64 = 10e6;
 /// The longest that they may take.
 const MESSAGES_LASTING_MAX: Duration = Duration::from_secs(60);
 
-/// Objects of the store that is read. They stay in the caches: what is judged is the way to them.
+/// Objects of the store that is read or written. They stay in the caches: what is judged is the way to them.
 const OBJECTS: u64 = 1000;
 
 impl BudgetRow {
@@ -30,6 +33,11 @@ impl BudgetRow {
         comparison: &ComparePlan,
         bench: &Bench,
     ) -> Result<Vec<Arm>, BenchError> {
+        if let Kind::Recovery(bytes) = self.kind {
+            let log = Arc::new(FilledLog::of(bytes as u64)?);
+            let arm = |side| Arm::Recovery { log: Arc::clone(&log), side };
+            return Ok([RecoverySide::Store, RecoverySide::Bare].map(arm).into());
+        }
         let farcall = || self.arm_of(&Program::THIS, comparison);
         let other = match &comparison.program {
             Some(program) => Some(self.arm_of(program, comparison)),
@@ -51,16 +59,19 @@ impl BudgetRow {
                 Arm::Messages { program: program.clone(), rate: self.message_rate(comparison, mode) }
             }
             Kind::StoreRead => {
-                let work = StoreWork {
-                    access: StoreAccess::Read,
-                    objects: OBJECTS,
-                    seed: comparison.seed,
-                    is_flushed: false,
-                };
-                let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
-                let read = Exchange { workload: ExchangeWork::Store(work), request_bytes: 0, ..echo };
-                Arm::Exchange { program: program.clone(), exchange: read, figure: self.figure() }
+                let exchange = self.access(comparison, StoreAccess::Read, Level::Memory);
+                Arm::Exchange { program: program.clone(), exchange, figure: self.figure() }
             }
+            Kind::FlushedWrite | Kind::FlushedWriteRate => {
+                let exchange = self.access(comparison, StoreAccess::Write, Level::Flushed);
+                Arm::Exchange { program: program.clone(), exchange, figure: self.figure() }
+            }
+            Kind::ReplicatedWrite => {
+                let level = Level::Replicated { replicas: REPLICAS, flushed: false };
+                let exchange = self.access(comparison, StoreAccess::Write, level);
+                Arm::Together { exchange, figure: self.figure() }
+            }
+            Kind::Recovery(_) => unreachable!("both of its sides are made together"),
             Kind::Loaned(bytes) => exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
             Kind::PingPong(bytes) => exchange(bytes, bytes, Buffers::Copied),
             Kind::Bulk(bytes) => exchange(bytes, 0, Buffers::Read),
@@ -94,6 +105,13 @@ impl BudgetRow {
                 Arm::Ring { variant, payload_bytes: RATE_BYTES, effort }
             }
             Kind::StoreRead | Kind::Loaned(_) => echo(),
+            Kind::ReplicatedWrite => {
+                let receivers = usize::from(REPLICAS);
+                Arm::FanOut { responders: bench.placement().of_backups(receivers), receivers, effort }
+            }
+            Kind::FlushedWrite => self.appends(1, effort),
+            Kind::FlushedWriteRate => self.appends(WRITES_WINDOW, effort),
+            Kind::Recovery(_) => unreachable!("both of its sides are made together"),
             Kind::PingPong(bytes) => round_trip(bytes, bytes)?,
             Kind::Bulk(message_bytes) if self.transport == TransportKind::TCP => {
                 Arm::Connection { message_bytes, effort }
@@ -104,9 +122,21 @@ impl BudgetRow {
         }))
     }
 
+    /// The bare loop beside writes that are flushed together.
+    fn appends(&self, records: usize, effort: Effort) -> Arm {
+        Arm::Appends { records, record_bytes: RECORD_BYTES, effort, figure: self.figure() }
+    }
+
+    /// Access to objects of a store.
+    fn access(&self, comparison: &ComparePlan, access: StoreAccess, level: Level) -> Exchange {
+        let work = StoreWork::new(access, OBJECTS, comparison.seed, level);
+        let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
+        Exchange { workload: ExchangeWork::Store(work), request_bytes: 0, ..echo }
+    }
+
     fn figure(&self) -> Figure {
         match self.kind {
-            Kind::CallRate => Figure::CallsPerSecond,
+            Kind::CallRate | Kind::FlushedWriteRate => Figure::CallsPerSecond,
             Kind::Bulk(_) => Figure::SentBytesPerSecond,
             _ => Figure::MedianNanos,
         }

@@ -1,6 +1,8 @@
 //! What rows are called, and what they say of themselves.
 
-use super::{Beside, BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, RATE_WINDOW, SHORT_BYTES};
+use super::{
+    Beside, BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, RATE_WINDOW, REPLICAS, SHORT_BYTES, WRITES_WINDOW,
+};
 use crate::run::echo::REQUEST_BYTES;
 use crate::run::msgrate::Mode;
 use crate::units::Size;
@@ -14,6 +16,10 @@ impl BudgetRow {
             Kind::CallRate => format!("callRate{}", Size(RATE_BYTES)),
             Kind::MessageRate(mode) => format!("messageRate{}.{mode}", Size(RATE_BYTES)),
             Kind::StoreRead => format!("read{}", Size(SHORT_BYTES)),
+            Kind::ReplicatedWrite => format!("write{}.replicated{REPLICAS}", Size(SHORT_BYTES)),
+            Kind::FlushedWrite => format!("write{}.flushed", Size(SHORT_BYTES)),
+            Kind::FlushedWriteRate => format!("writeRate{}.flushed{WRITES_WINDOW}", Size(SHORT_BYTES)),
+            Kind::Recovery(bytes) => format!("recovery{}", Size(bytes)),
             Kind::Loaned(bytes) => format!("loaned{}", Size(bytes)),
             Kind::PingPong(bytes) => format!("pingPong{}", Size(bytes)),
             Kind::Bulk(bytes) => format!("bulk{}", Size(bytes)),
@@ -41,6 +47,19 @@ impl BudgetRow {
                 format!("messages of {RATE_BYTES} B one way, matched, {MESSAGES_WINDOW} {mode}")
             }
             Kind::StoreRead => format!("median read of {SHORT_BYTES} B by a key of 30 B"),
+            Kind::ReplicatedWrite => format!(
+                "median overwrite of {SHORT_BYTES} B, acknowledged by {REPLICAS} backups in memory, client and server in one \
+                 thread; with fewer than {} cores the backups share a thread and its core, those of the bare loop too",
+                REPLICAS + 1
+            ),
+            Kind::FlushedWrite => format!("median overwrite of {SHORT_BYTES} B, flushed"),
+            Kind::FlushedWriteRate => {
+                format!("overwrites of {SHORT_BYTES} B, flushed, {WRITES_WINDOW} in flight")
+            }
+            Kind::Recovery(bytes) => format!(
+                "from the start of a process until its shard has answered a read, {} of objects of {SHORT_BYTES} B in a log",
+                Size(bytes)
+            ),
             Kind::Loaned(bytes) => format!("median with a loaned response of {}, untouched", Size(bytes)),
             Kind::PingPong(bytes) => format!("median of {} each way, copied in and out", Size(bytes)),
             Kind::Bulk(bytes) => format!("requests of {}, copied in, read in place", Size(bytes)),
@@ -55,6 +74,12 @@ impl BudgetRow {
             Kind::CallRate => None,
             Kind::MessageRate(_) => Some("bare ring".to_owned()),
             Kind::StoreRead => Some("echo of as many".to_owned()),
+            Kind::ReplicatedWrite => Some(format!("bare line to {REPLICAS}, each of which acknowledges it")),
+            Kind::FlushedWrite => Some("bare write and flush of a block of 4K".to_owned()),
+            Kind::FlushedWriteRate => {
+                Some(format!("bare write and flush of {WRITES_WINDOW} records at a time"))
+            }
+            Kind::Recovery(_) => Some("bare read, CRC32C and index of as many".to_owned()),
             Kind::Loaned(_) => Some(format!("of {SHORT_BYTES} B")),
         }
     }

@@ -97,6 +97,7 @@ pub fn run(bench: &BenchKv, on: &Bench) -> Result<Vec<BenchKvResult>, BenchError
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &bench.transport,
         servers: bench.ranks,
+        backups: 0,
         seats,
         within: bench.lasting * bench.runs as u32 + OVERHEAD_MAX * 2,
     })?;

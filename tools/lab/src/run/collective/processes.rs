@@ -80,6 +80,7 @@ pub fn run(
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: transport.name(),
         servers: 0,
+        backups: 0,
         seats,
         within: longest(plan) + OVERHEAD_MAX * 2,
     })?;

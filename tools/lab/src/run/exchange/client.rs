@@ -54,12 +54,14 @@ pub(super) struct End {
     pub(super) last: Instant,
 }
 
-/// Calls until latencies are steady, and at least as often as the exchange asks for.
+/// Calls until latencies are steady, and at least as often as the exchange asks for. `meanwhile` is called in
+/// each turn, with whether the turn found nothing to do.
 pub(super) fn warm_up(
     endpoint: &Endpoint,
     peers: &[Peer],
     job: &Job,
     rank: u32,
+    meanwhile: &mut impl FnMut(bool),
 ) -> Result<Warmup, ClientError> {
     let mut detector = WarmupDetector::new();
     let mut outcome = None;
@@ -67,15 +69,21 @@ pub(super) fn warm_up(
     // Calls are timed here in any case: there is nothing else to tell whether they are steady.
     let requests = Requests::new(&job.exchange, peers, Stream::warming_up(rank));
     let closed_loop = ClosedLoop::new(&job.exchange, requests, Timing::EachCall, endpoint.clock());
-    closed_loop.run(endpoint, job.shares_cores, |call, now| {
+    closed_loop.run(endpoint, meanwhile, |call, now| {
         outcome = outcome.or_else(|| call.nanos.and_then(|nanos| detector.observe(nanos)));
         (outcome.is_some() && call.completed >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
     })?;
     Ok(outcome.unwrap_or(Warmup { samples: 0, steady: false }))
 }
 
-/// Makes the calls that count.
-pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32) -> Result<Run, ClientError> {
+/// Makes the calls that count; `meanwhile` as in [`warm_up`].
+pub(super) fn measure(
+    endpoint: &Endpoint,
+    peers: &[Peer],
+    job: &Job,
+    rank: u32,
+    meanwhile: &mut impl FnMut(bool),
+) -> Result<Run, ClientError> {
     let (mut latencies, mut batches) = (Latencies::new(), Batches::default());
     let requests = Requests::new(&job.exchange, peers, Stream::measured(rank));
     let begun = endpoint.clock().now();
@@ -83,7 +91,7 @@ pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32)
     let last_end = end + MORE_TIME_MAX;
     let closed_loop = ClosedLoop::new(&job.exchange, requests, job.exchange.timing, endpoint.clock())
         .of_at_most(job.exchange.calls);
-    let end = closed_loop.run(endpoint, job.shares_cores, |call, now| {
+    let end = closed_loop.run(endpoint, meanwhile, |call, now| {
         if let Some(nanos) = call.nanos {
             latencies.record(nanos);
             batches.record(call.ordinal, nanos);
@@ -200,19 +208,17 @@ impl ClosedLoop {
 
     /// Calls until as many as wanted have begun, or `is_last` says so of a completion; while calls are not
     /// timed it is not asked of every one. It hears of all calls, also of those after the last.
-    /// `yields` when others need this core while there is nothing to do.
+    /// `meanwhile` is called in each turn, with whether the turn found nothing to do.
     fn run(
         mut self,
         endpoint: &Endpoint,
-        yields: bool,
+        meanwhile: &mut impl FnMut(bool),
         mut is_last: impl FnMut(Completed, Instant) -> bool,
     ) -> Result<End, ClientError> {
         self.start(endpoint)?;
         while !Self::is_over(endpoint) {
             let done = self.turn(endpoint, &mut is_last);
-            if yields && done == 0 {
-                std::thread::yield_now();
-            }
+            meanwhile(done == 0);
         }
         self.end()
     }

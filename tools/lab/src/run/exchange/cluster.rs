@@ -11,10 +11,12 @@ use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, Spawn
 use farcall_limit::{Core, CorePair};
 use serde::de::DeserializeOwned;
 
+use super::backing::Backing;
 use super::instruments::Instruments;
 use super::report::{Found, put_together};
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
+use crate::files::ScratchFolder;
 use crate::run::beside;
 use crate::run::program::Program;
 use crate::run::world::{Order, SILENT_MAX, World, WorldError};
@@ -95,7 +97,12 @@ impl Placement {
     /// The seats of this many servers and clients: on one machine the first server and the first client have
     /// a core to themselves as long as there are more cores than processes.
     pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Result<Seats<'_>, WorldError> {
-        let ranks = servers + clients;
+        self.with_backups(servers, clients, 0)
+    }
+
+    /// The same with backups behind them.
+    fn with_backups(&self, servers: usize, clients: usize, backups: usize) -> Result<Seats<'_>, WorldError> {
+        let ranks = servers + clients + backups;
         if let Some(world) = &self.world {
             let places = world.places_for(ranks, &format!("{servers} servers and {clients} clients"))?;
             return Ok(Seats::Ranks(world, places.to_vec()));
@@ -107,6 +114,14 @@ impl Placement {
             cores[rank] = self.cores[(2 + place) % self.cores.len()];
         }
         Ok(Seats::Cores(cores, self.cores.len()))
+    }
+
+    /// The cores of this many backups next to one process that writes: each has its own if there are as many,
+    /// else all have the same one.
+    pub(crate) fn of_backups(&self, backups: usize) -> Vec<Core> {
+        let [first, _, others @ ..] = &self.cores[..] else { return self.cores.clone() };
+        let all = [&[*first], others].concat();
+        if all.len() < backups { vec![*first] } else { all[..backups].to_vec() }
     }
 
     /// The seats of this many daemons with so many clients each, which are at the same rank as their daemon.
@@ -137,6 +152,13 @@ pub enum ExchangeError {
         /// Its own words.
         why: String,
     },
+    /// There is no folder for the registry and the logs of servers and backups: free some space, or name
+    /// another folder for temporary files with `TMPDIR`.
+    #[error("no folder for the registry and the logs of backups can be made: {why}")]
+    Folder {
+        /// The system's words.
+        why: String,
+    },
     /// The ranks of the launcher are too few, or one of them is gone.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -163,6 +185,8 @@ pub(crate) struct Workers<'a> {
     pub(crate) transport: &'a str,
     /// The first ranks are servers.
     pub(crate) servers: usize,
+    /// The last ones are backups.
+    pub(crate) backups: usize,
     /// Where each rank runs.
     pub(crate) seats: Seats<'a>,
     /// The time that they have.
@@ -193,15 +217,55 @@ pub(crate) fn run_by(
     instruments: Instruments,
     placement: &Placement,
 ) -> Result<ExchangeResult, ExchangeError> {
-    let seats = placement.of_roles(exchange.servers, exchange.clients)?;
-    let job = Job { exchange: exchange.clone(), instruments, shares_cores: seats.are_shared() };
+    let backups = exchange.backups();
+    let seats = placement.with_backups(exchange.servers, exchange.clients, backups)?;
+    let folder = (backups > 0).then(scratch_folder).transpose()?;
+    let backing = folder.as_ref().map(|folder| Backing {
+        folder: folder.path().to_owned(),
+        backups,
+        processes: backups,
+        is_together: false,
+    });
+    run_job(program, exchange, instruments, seats, backing)
+}
+
+/// Measures a store with backups whose one client is in the thread of its one server. With fewer cores than
+/// processes all backups are in one thread, too: what polls shares no core.
+pub(crate) fn run_together(
+    exchange: &Exchange,
+    placement: &Placement,
+) -> Result<ExchangeResult, ExchangeError> {
+    let backups = exchange.backups();
+    let cores = placement.of_backups(backups);
+    let folder = scratch_folder()?;
+    let backing =
+        Backing { folder: folder.path().to_owned(), backups, processes: cores.len(), is_together: true };
+    let seats = Seats::Cores([&[placement.cores[1]], &cores[..]].concat(), placement.cores.len());
+    run_job(&Program::THIS, exchange, Instruments::default(), seats, Some(backing))
+}
+
+fn scratch_folder() -> Result<ScratchFolder, ExchangeError> {
+    ScratchFolder::new().map_err(|error| ExchangeError::Folder { why: error.to_string() })
+}
+
+/// Has the processes do their parts, and puts together what they have found.
+fn run_job(
+    program: &Program,
+    exchange: &Exchange,
+    instruments: Instruments,
+    seats: Seats<'_>,
+    backing: Option<Backing>,
+) -> Result<ExchangeResult, ExchangeError> {
+    let (servers, backups) = (exchange.servers, backing.as_ref().map_or(0, |backing| backing.processes));
+    let job = Job { exchange: exchange.clone(), instruments, shares_cores: seats.are_shared(), backing };
     let at = seats.words();
     let found: Vec<Found> = run_workers(&Workers {
         program: program.clone(),
         command: WORKER_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &exchange.transport,
-        servers: exchange.servers,
+        servers,
+        backups,
         seats,
         within: exchange.lasting + OVERHEAD_MAX * 2,
     })?;
@@ -352,6 +416,9 @@ impl Workers<'_> {
             Seats::Cores(..) => self.program.suffix(),
             Seats::Ranks(world, ranks) => format!(" (rank {}{})", ranks[rank], world.words(ranks[rank])),
         };
+        if let Some(backup) = (rank + self.backups).checked_sub(self.seats.count()) {
+            return format!("backup {backup}{program}");
+        }
         match rank.checked_sub(self.servers) {
             _ if self.servers == 0 => format!("rank {rank}{program}"),
             None => format!("server {rank}{program}"),
@@ -374,6 +441,7 @@ mod tests {
             job: String::new(),
             transport: "ring+shm",
             servers: 1,
+            backups: 0,
             seats: Seats::Cores(vec![Core(0), Core(1)], 2),
             within: Duration::from_secs(1),
         };
@@ -394,5 +462,17 @@ mod tests {
         assert_eq!(seats(&[], 1, 1), (vec![4, 7], false));
         assert_eq!(seats(&[4, 5, 6, 7], 2, 2), (vec![4, 5, 7, 6], false));
         assert_eq!(seats(&[], 1, 3), (vec![4, 7, 4, 7], true));
+    }
+
+    #[test]
+    fn backups_have_cores_of_their_own_or_all_have_one() {
+        let pair = CorePair { responder: Core(4), initiator: Core(7) };
+        let cores = |others: &[usize], backups| {
+            let placement = Placement::new(pair, others.iter().map(|&core| Core(core)));
+            placement.of_backups(backups).iter().map(|core| core.0).collect::<Vec<_>>()
+        };
+        assert_eq!(cores(&[], 2), [4], "a third core would be the client's");
+        assert_eq!(cores(&[5, 6], 2), [4, 5]);
+        assert_eq!(cores(&[5, 6], 4), [4]);
     }
 }

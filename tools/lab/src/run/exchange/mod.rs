@@ -6,6 +6,7 @@
 //! nothing polls, so that the bare loops of a limit have the cores for themselves, and each measurement sees
 //! fresh memory, whose place in the shared cache makes a difference of its own.
 
+mod backing;
 mod client;
 mod cluster;
 mod counters;
@@ -14,25 +15,30 @@ mod payload;
 mod report;
 mod requests;
 mod server;
+mod shard;
 mod simulated;
 mod store;
+mod together;
 mod worker;
 
 use core::time::Duration;
 
-use farcall::Service;
+use farcall::{Peer, Service};
 use farcall_base::seed_of_stream;
 use serde::{Deserialize, Serialize};
 
+use backing::{Backing, Part};
 pub use cluster::{ExchangeError, Placement, run, run_with};
-pub(crate) use cluster::{Report, Seats, Workers, run_by, run_workers, run_workers_with};
+pub(crate) use cluster::{Report, Seats, Workers, run_by, run_together, run_workers, run_workers_with};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub(crate) use instruments::KernelAccount;
 pub use instruments::{Asides, Instruments};
-pub use report::{ClientReport, ExchangeResult, ProcessFound, Rest};
+pub use report::{ClientReport, ExchangeResult, ProcessFound, ProcessRole, Rest};
+pub(crate) use shard::{fill_log, memory_for, shard_with_log};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
+pub(crate) use store::{key, name};
 pub(crate) use worker::{OVERHEAD_MAX, pass, pass_with, report_on, settings_of};
 pub use worker::{WORKER_COMMAND, work};
 
@@ -84,6 +90,14 @@ impl Exchange {
     pub fn in_block(&self, block: u64) -> Self {
         Self { seed: seed_of_stream(self.seed, block), ..self.clone() }
     }
+
+    /// How many backups the logs of its servers have.
+    fn backups(&self) -> usize {
+        match self.workload {
+            ExchangeWork::Echo => 0,
+            ExchangeWork::Store(work) => usize::from(work.level().replicas()),
+        }
+    }
 }
 
 /// What a process of a measurement is told.
@@ -93,6 +107,28 @@ struct Job {
     instruments: Instruments,
     /// Whether there are more processes than cores, so that one that has nothing to do must let others run.
     shares_cores: bool,
+    /// Where the logs of the servers are replicated to, if they are.
+    #[serde(default)]
+    backing: Option<Backing>,
+}
+
+impl Job {
+    /// What the process of a rank does.
+    fn part_of(&self, rank: u32) -> Part {
+        let (servers, clients) = (self.exchange.servers, self.exchange.clients);
+        match &self.backing {
+            Some(backing) => backing.part_of(rank as usize, servers, clients),
+            None if (rank as usize) < servers => Part::Server,
+            None => Part::Client,
+        }
+    }
+
+    /// Whether a peer of a server is a backup: those are found by their names, clients by their ranks.
+    fn is_backup(&self, peer: Peer) -> bool {
+        let first_client = self.exchange.servers;
+        let clients = first_client..first_client + self.exchange.clients;
+        self.backing.is_some() && !clients.contains(&(peer.rank() as usize))
+    }
 }
 
 /// What requests ask for.

@@ -73,12 +73,29 @@ impl ClientReport {
     }
 }
 
+/// What a process of a measurement was, as records call it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessRole {
+    /// It answered.
+    #[default]
+    Server,
+    /// It called.
+    Client,
+    /// It had the logs of servers.
+    Backup,
+}
+
+farcall_base::named!(ProcessRole: Server = "server", Client = "client", Backup = "backup");
+
 /// What one process found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Found {
     /// Its rank in the measurement.
     #[serde(default)]
     pub(super) rank: u32,
+    /// What it was; a program that is older does not say.
+    #[serde(default)]
+    pub(super) role: ProcessRole,
     /// Of a client.
     pub(super) client: Option<ClientReport>,
     /// What a server's own counters counted while the calls were made.
@@ -94,8 +111,8 @@ pub(super) struct Found {
 pub struct ProcessFound {
     /// Its rank in the measurement.
     pub process: u32,
-    /// Whether it called.
-    pub calls: bool,
+    /// What it was.
+    pub role: ProcessRole,
     /// Where it ran: the launcher's rank and its machine.
     pub at: Option<(u32, String)>,
     /// What its counters counted while calls were made.
@@ -109,8 +126,8 @@ impl ProcessFound {
         let mut latencies = LatencyHistogram::new();
         found.client.iter().for_each(|client| latencies.add_counts(&client.latencies));
         let counters = found.client.as_ref().map_or(&found.server_counters, |client| &client.counters);
-        let calls = found.client.is_some();
-        Self { process: found.rank, calls, at: None, counters: counters.clone(), latencies }
+        let role = if found.client.is_some() { ProcessRole::Client } else { found.role };
+        Self { process: found.rank, role, at: None, counters: counters.clone(), latencies }
     }
 
     /// The same process in another block.
@@ -125,7 +142,7 @@ impl ProcessFound {
         let summary = self.latencies.summary();
         serde_json::json!({
             "process": self.process,
-            "role": if self.calls { "client" } else { "server" },
+            "role": self.role.name(),
             "rank": self.at.as_ref().map(|at| at.0),
             "host": self.at.as_ref().map(|at| &at.1),
             "calls": summary.map(|summary| summary.samples),

@@ -50,7 +50,8 @@ impl Requests {
                 response_bytes: exchange.response_bytes,
             },
             ExchangeWork::Store(work) => {
-                let work = StoreWork { seed: stream.seed(seed_of_stream(exchange.seed, work.seed)), ..work };
+                let seed = stream.seed(seed_of_stream(exchange.seed, work.seed));
+                let work = StoreWork::new(work.access, work.objects, seed, work.level());
                 Self::Store(Box::new(StoreRequests::new(work, exchange.response_bytes, peers, receiver)))
             }
         }

@@ -4,14 +4,13 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use farcall::{Clock, Context, Deferred, Endpoint, Event};
-use farcall_kv::Shard;
+use farcall::{Clock, Context, Deferred, Endpoint, Event, Peer};
 
 use super::counters::OwnCounters;
 use super::instruments::{KernelAccount, work_for};
 use super::payload::Receiver;
 use super::report::Found;
-use super::store::answer_flushed;
+use super::shard::ServedShard;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
 
 /// The clock is read once for this many polls.
@@ -35,7 +34,7 @@ pub(super) enum ServerError {
 pub(super) fn serve(
     endpoint: &Endpoint,
     job: &Job,
-    mut shard: Option<Shard>,
+    mut shard: Option<ServedShard<'_>>,
     within: Duration,
 ) -> Result<Found, ServerError> {
     let exchange = &job.exchange;
@@ -58,18 +57,26 @@ pub(super) fn serve(
     let clock = Clock::new();
     let end = clock.now() + within;
     let mut polls = 0_u32;
+    let mut gone: Vec<Peer> = Vec::new();
     while finished.load(Ordering::Relaxed) < exchange.clients {
         let on_event = |_: &mut Context<'_>, event: Event<'_>| {
-            if let Event::PeerDown { .. } = event {
-                finished.fetch_add(1, Ordering::Relaxed);
+            if let Event::PeerDown { peer, .. } = event {
+                gone.push(peer);
             }
         };
         let done = match &mut shard {
             Some(shard) => endpoint.poll_requests(|request, reply| shard.handle(request, reply), on_event),
             None => endpoint.poll(on_event),
         };
-        let flushed = shard.as_mut().is_some_and(|shard| shard.has_log() && answer_flushed(shard, endpoint));
-        if job.shares_cores && done == 0 && !flushed {
+        let answered = shard.as_mut().is_some_and(|shard| shard.turn(endpoint));
+        for peer in gone.drain(..) {
+            match &mut shard {
+                Some(shard) if job.is_backup(peer) => shard.lost(peer),
+                _ => _ = finished.fetch_add(1, Ordering::Relaxed),
+            }
+        }
+        let waits = shard.as_ref().is_some_and(ServedShard::waits_for_disk);
+        if (job.shares_cores || waits) && done == 0 && !answered {
             std::thread::yield_now();
         }
         polls = polls.wrapping_add(1);

@@ -6,16 +6,18 @@ use std::{slice, thread};
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer};
-use farcall_base::seed_of_stream;
+use farcall_base::{NO_RANK, seed_of_stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::backing::{FILLED, Part, back_up};
 use super::client::{measure, warm_up};
 use super::cluster::Report;
 use super::counters::OwnCounters;
-use super::report::{ClientReport, Found};
+use super::report::{ClientReport, Found, ProcessRole};
 use super::server::serve;
-use super::store::filled_shard;
+use super::shard::ServedShard;
+use super::together::serve_and_call;
 use super::{ExchangeWork, FINISHED, Job, READY};
 use crate::explain::trace::HostTrace;
 use crate::run::beside;
@@ -49,23 +51,60 @@ fn take_part(job: &Job) -> Report<Found> {
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let settings = settings_of(&exchange.settings, exchange.seed, bootstrap.rank)?;
     let node = Node::new(bootstrap, settings);
-    let is_server = node.rank() < exchange.servers as u32;
-    let shard = match exchange.workload {
-        ExchangeWork::Store(work) if is_server => Some(filled_shard(&work, exchange, node.rank())?),
+    let within = exchange.lasting + OVERHEAD_MAX;
+    let found = match job.part_of(node.rank()) {
+        Part::Server => be_server(&node, job, within)?,
+        Part::Client => be_client(&node, job, within)?,
+        Part::Both => serve_and_call(&node, job, within)?,
+        Part::Backups(numbers) => {
+            back_up(&numbers, &node, job, within + OVERHEAD_MAX)?;
+            Found { role: ProcessRole::Backup, ..Found::default() }
+        }
+    };
+    Ok(Found { rank: node.rank(), ..found })
+}
+
+fn be_server(node: &Node, job: &Job, within: Duration) -> Result<Found, String> {
+    let exchange = &job.exchange;
+    let alone = match exchange.workload {
+        ExchangeWork::Store(work) if job.backing.is_none() => {
+            Some(ServedShard::alone(&work, exchange, node.rank())?)
+        }
         _ => None,
     };
     let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;
-    let within = exchange.lasting + OVERHEAD_MAX;
-    let mut found = if is_server {
-        endpoint.tracer().switch(job.instruments.trace);
-        serve(&endpoint, job, shard, within).map_err(sentence)?
-    } else {
-        call(&endpoint, node.rank(), job, within)?
+    let mut shard = match (exchange.workload, &job.backing) {
+        (ExchangeWork::Store(work), Some(backing)) => {
+            Some(ServedShard::backed(&work, exchange, node.rank(), backing, &endpoint)?)
+        }
+        _ => alone,
     };
-    found.rank = node.rank();
-    found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
-    // Nobody leaves while others may still await its answers.
-    pass(&node, &endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;
+    if let Some(shard) = shard.as_mut().filter(|_| job.backing.is_some()) {
+        let poll = || endpoint.poll(|_, _| {}) + usize::from(shard.turn(&endpoint));
+        pass_by(node, FILLED, within, job.shares_cores, poll)?;
+    }
+    endpoint.tracer().switch(job.instruments.trace);
+    let found = serve(&endpoint, job, shard, within).map_err(sentence)?;
+    end(node, &endpoint, job, found)
+}
+
+fn be_client(node: &Node, job: &Job, within: Duration) -> Result<Found, String> {
+    let endpoint = node.endpoint(&job.exchange.transport).map_err(sentence)?;
+    if job.backing.is_some() {
+        pass(node, &endpoint, FILLED, within, job.shares_cores)?;
+    }
+    let found = call(&endpoint, node.rank(), job, within)?;
+    end(node, &endpoint, job, found)
+}
+
+/// Nobody leaves while others may still await its answers.
+pub(super) fn end(node: &Node, endpoint: &Endpoint, job: &Job, mut found: Found) -> Result<Found, String> {
+    found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), endpoint));
+    if let Some(trace) = &mut found.trace {
+        // What a server asks of its backups is no call of the measurement.
+        trace.peers.retain(|(_, rank)| *rank != NO_RANK);
+    }
+    pass(node, endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;
     Ok(found)
 }
 
@@ -96,11 +135,22 @@ pub(crate) fn pass_with(
     within: Duration,
     shares_cores: bool,
 ) -> Result<(), String> {
+    let poll = || endpoints.iter().map(|endpoint| endpoint.poll(|_, _| {})).sum::<usize>();
+    pass_by(node, barrier, within, shares_cores, poll)
+}
+
+/// As [`pass`], for a process that polls in its own way; `poll` says how much there was to do.
+pub(super) fn pass_by(
+    node: &Node,
+    barrier: &str,
+    within: Duration,
+    shares_cores: bool,
+    mut poll: impl FnMut() -> usize,
+) -> Result<(), String> {
     thread::scope(|scope| {
         let waiting = beside::spawn_scoped(scope, || node.barrier(barrier, within))?;
         while !waiting.is_finished() {
-            let done: usize = endpoints.iter().map(|endpoint| endpoint.poll(|_, _| {})).sum();
-            if done == 0 && shares_cores {
+            if poll() == 0 && shares_cores {
                 thread::yield_now();
             }
         }
@@ -115,20 +165,25 @@ fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<F
     for &peer in &peers {
         endpoint.wait_for(peer).map_err(sentence)?;
     }
-    let warmup = warm_up(endpoint, &peers, job, rank).map_err(sentence)?;
+    let mut meanwhile = |is_idle: bool| {
+        if is_idle && job.shares_cores {
+            thread::yield_now();
+        }
+    };
+    let warmup = warm_up(endpoint, &peers, job, rank, &mut meanwhile).map_err(sentence)?;
     endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
     let before = OwnCounters::read();
     endpoint.tracer().switch(job.instruments.trace);
-    let run = measure(endpoint, &peers, job, rank).map_err(sentence)?;
+    let run = measure(endpoint, &peers, job, rank, &mut meanwhile).map_err(sentence)?;
     let counters = OwnCounters::read().since(&before);
     let trace = HostTrace::end(rank, endpoint);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
     let client = ClientReport { warmup, counters, ..ClientReport::new(&run) };
-    Ok(Found { client: Some(client), trace, ..Found::default() })
+    Ok(Found { role: ProcessRole::Client, client: Some(client), trace, ..Found::default() })
 }
 
-fn sentence(error: impl core::fmt::Display) -> String {
+pub(super) fn sentence(error: impl core::fmt::Display) -> String {
     error.to_string()
 }

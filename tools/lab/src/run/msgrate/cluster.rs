@@ -130,6 +130,7 @@ fn run_at(world: &World, rate: &MessageRate) -> Result<MessageRateResult, Messag
         job: serde_json::to_string(&jobs).expect("jobs are JSON"),
         transport: &rate.transport,
         servers: 0,
+        backups: 0,
         seats: Seats::Ranks(world, ranks),
         within: rate.lasting * 2 + OVERHEAD_MAX,
     };

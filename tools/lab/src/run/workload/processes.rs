@@ -68,6 +68,7 @@ impl WorkloadTest {
             job: serde_json::to_string(&job).expect("a job is JSON"),
             transport: transport.name(),
             servers,
+            backups: 0,
             seats,
             within: PROBING_MAX + job.plan.load_end() + OVERHEAD_MAX * 2,
         })?;
