@@ -141,7 +141,7 @@ impl Group {
         let root = Path::new("/sys/fs/cgroup");
         let root =
             if root.join("cgroup.controllers").is_file() { root.into() } else { root.join(controller) };
-        let group = Self(root.join(format!("farcall-test-{}", std::process::id())));
+        let group = Self(root.join(format!("farcall-test-{controller}-{}", std::process::id())));
         fs::create_dir(&group.0).ok()?;
         // One of the two files is that of the version which is here.
         let is_set = limits.iter().any(|[name, limit]| {
@@ -200,8 +200,11 @@ fn a_cpuset_that_shrinks_ends_a_measurement_with_a_sentence_and_stops_no_store()
     let memory = group.0.parent().and_then(|parent| fs::read_to_string(parent.join("cpuset.mems")).ok());
     drop(memory.map(|memory| fs::write(group.0.join("cpuset.mems"), memory.trim())));
 
-    let at = place(5);
-    let _store = Running::start(&mut group.farcall(&format!("kv serve --at {at} --memory 8M")));
+    let at = place(9);
+    let mut serve = group.farcall(&format!("kv serve --at {at} --memory 8M"));
+    let mut store = Running::start(serve.stdout(Stdio::piped()));
+    let mut lines = BufReader::new(store.0.stdout.take().expect("it is piped")).lines();
+    assert!(lines.next().is_some_and(|line| line.expect("text").contains("serves")));
     let kv = |operation: &str| ended(&mut words(FARCALL, &format!("kv {operation} --at {at} --timeout 60s")));
     let (status, said) = kv("put 17 before");
     assert!(status.success(), "{said}");
