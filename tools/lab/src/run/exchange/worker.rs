@@ -28,6 +28,9 @@ pub const WORKER_COMMAND: &str = "exchange-worker";
 /// What the processes may take beside the measurement itself: start, warm-up, end.
 pub(crate) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
 
+/// That a server waits for its backups, and that they are there, is no news of a measurement.
+const WARNINGS_ONLY: &str = "log.level=warnings";
+
 /// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
 pub fn work(job: &str) -> String {
     report_on(job, take_part)
@@ -49,7 +52,9 @@ pub(crate) fn report_on<J: DeserializeOwned, T: Serialize>(
 fn take_part(job: &Job) -> Report<Found> {
     let exchange = &job.exchange;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
-    let settings = settings_of(&exchange.settings, exchange.seed, bootstrap.rank)?;
+    let said = job.backing.iter().map(|_| WARNINGS_ONLY.to_owned());
+    let assignments: Vec<String> = said.chain(exchange.settings.iter().cloned()).collect();
+    let settings = settings_of(&assignments, exchange.seed, bootstrap.rank)?;
     let node = Node::new(bootstrap, settings);
     let within = exchange.lasting + OVERHEAD_MAX;
     let found = match job.part_of(node.rank()) {
