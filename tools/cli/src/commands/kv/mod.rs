@@ -21,6 +21,7 @@ mod saved;
 mod scrub;
 mod serve;
 mod show;
+mod spread;
 mod steady;
 mod watch;
 mod way;
