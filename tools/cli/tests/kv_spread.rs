@@ -31,24 +31,29 @@ const NUMBERS: usize = 32;
 /// Objects that are there from the start.
 const OBJECTS: usize = 2000;
 
+/// Levels of its table.
+const REPLICATED: &str = "replicated=1";
+const FLUSHED: &str = "replicated=1,flushed";
+
 /// A store of four shards, each with its log on a backup.
 struct Store {
     shards: Vec<Option<Server>>,
     _backups: Vec<Server>,
     at: String,
+    level: &'static str,
     /// Removed when all processes have ended.
     folder: Folder,
 }
 
 impl Store {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, level: &'static str) -> Self {
         let folder = Folder::new(name);
         let backups = ["a", "b"].map(|name| folder.backup(name).0).into();
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let at = free.local_addr().expect("bound").to_string();
         drop(free);
         let shards = (0..SHARDS).map(|_| None).collect();
-        let mut store = Self { shards, _backups: backups, at, folder };
+        let mut store = Self { shards, _backups: backups, at, level, folder };
         (0..SHARDS).for_each(|shard| store.start(shard));
         store
     }
@@ -59,7 +64,10 @@ impl Store {
         let (of, shards) = (shard.to_string(), SHARDS.to_string());
         farcall.args(["kv", "serve", "--at", &self.at, "--registry", &self.folder.registry()]);
         farcall.args(["--shard", &of, "--shards", &shards, "--memory", "32M", "--lease", "2"]);
-        farcall.args(["--tables", "orders:replicated=1", "--spread", "0.3"]);
+        farcall.args(["--tables", &format!("orders:{}", self.level), "--spread", "0.3"]);
+        if self.level == FLUSHED {
+            farcall.args(["--data", &self.folder.of(&format!("shard-{shard}"))]);
+        }
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
         assert!(lines.any(|line| line.expect("text").contains(" serves ")), "shard {shard} serves");
@@ -221,7 +229,7 @@ fn check(store: &Store, additions: &Additions) {
 
 #[test]
 fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
-    let mut store = Store::new("spread");
+    let mut store = Store::new("spread", REPLICATED);
     fill(&store.at);
     let (additions, at) = (Additions::default(), store.at.clone());
     let before = store.map();
@@ -261,7 +269,7 @@ fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
 
 #[test]
 fn if_one_that_takes_a_part_is_killed_the_others_take_over_both() {
-    let mut store = Store::new("spread-twice");
+    let mut store = Store::new("spread-twice", FLUSHED);
     fill(&store.at);
     let (additions, at) = (Additions::default(), store.at.clone());
     thread::scope(|scope| {
@@ -283,7 +291,7 @@ fn if_one_that_takes_a_part_is_killed_the_others_take_over_both() {
 
 #[test]
 fn a_primary_that_has_stood_still_too_long_says_nothing_any_more() {
-    let mut store = Store::new("spread-paused");
+    let mut store = Store::new("spread-paused", REPLICATED);
     fill(&store.at);
     let (additions, at) = (Additions::default(), store.at.clone());
     thread::scope(|scope| {
@@ -305,7 +313,7 @@ fn a_primary_that_has_stood_still_too_long_says_nothing_any_more() {
 
 #[test]
 fn a_process_that_comes_back_soon_has_all_that_its_shard_had() {
-    let mut store = Store::new("spread-back");
+    let mut store = Store::new("spread-back", FLUSHED);
     fill(&store.at);
     let (additions, at) = (Additions::default(), store.at.clone());
     thread::scope(|scope| {
