@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use farcall::Payload;
 
 use super::failure::{Failure, FromCode};
-use super::operation::{Operation, Repeat, Repeats};
+use super::operation::{Done, Operation, Repeat, Repeats};
 use super::placement::Route;
 use super::{Client, message};
 use crate::store::WriteError;
@@ -105,7 +105,7 @@ impl Client<'_> {
                     Ok(u64::from_le_bytes(number))
                 },
             );
-            let (shard, client) = added.done_somewhere().await;
+            let Done { shard, outcome: client, .. } = added.done_somewhere().await;
             let fresh = Identity { client: client?, since, next: 1, unanswered: BTreeSet::new() };
             operation.shard = shard;
             self.identities.borrow_mut()[shard as usize].get_or_insert(fresh);
@@ -133,10 +133,13 @@ impl Client<'_> {
             timeout: operation.timeout,
             decode: operation.decode,
         };
-        let outcome = repeated.await;
-        if matches!(outcome, Err(Failure::Forgotten)) {
-            asked.is_forgotten();
+        let Done { may_be_done, outcome, .. } = repeated.done_somewhere().await;
+        if !matches!(outcome, Err(Failure::Forgotten)) {
+            return outcome;
         }
-        outcome
+        asked.is_forgotten();
+        // Whoever has forgotten the client has not done it. With another identity it is asked for again.
+        let may_follow = !may_be_done && operation.route != Route::Fixed;
+        if may_follow { Err(Failure::WrongShard) } else { outcome }
     }
 }

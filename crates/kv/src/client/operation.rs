@@ -115,16 +115,17 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
     }
 
     async fn done(self) -> Result<T, Failure<E>> {
-        self.done_somewhere().await.1
+        self.done_somewhere().await.outcome
     }
 
-    /// The same; also gives the shard that was asked last.
-    pub(super) async fn done_somewhere(mut self) -> (u32, Result<T, Failure<E>>) {
-        let outcome = self.ask_until_done().await;
-        (self.shard, outcome)
+    /// The same, and by whom.
+    pub(super) async fn done_somewhere(mut self) -> Done<T, E> {
+        let mut may_be_done = false;
+        let outcome = self.ask_until_done(&mut may_be_done).await;
+        Done { shard: self.shard, may_be_done, outcome }
     }
 
-    async fn ask_until_done(&mut self) -> Result<T, Failure<E>> {
+    async fn ask_until_done(&mut self, may_be_done: &mut bool) -> Result<T, Failure<E>> {
         let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = match self.start() {
@@ -142,6 +143,7 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
                     }
                 }
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {
+                    *may_be_done |= !failure.passes();
                     if let Some(asked) = self.asks_another(&failure)
                         && !self.is_still_here(asked.await)
                     {
@@ -296,6 +298,15 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
             matches!(failure, Failure::NoAnswer(_) | Failure::NotReplicated(NotReplicated::LevelNotReached));
         (failure.passes() || is_unknown && safe) && repeats.later()
     }
+}
+
+/// What came of an operation.
+pub(super) struct Done<T, E> {
+    /// The shard that was asked last.
+    pub shard: u32,
+    /// Whether it may have been done before that, by a shard that gave no answer.
+    pub may_be_done: bool,
+    pub outcome: Result<T, Failure<E>>,
 }
 
 /// How often, and for how long, an operation is tried again.
