@@ -51,7 +51,7 @@ pub fn run(bytes: &[u8]) {
     let table = shard.create_table(TABLE).expect("the first");
     let mut input = Input::new(bytes);
     while !input.is_empty() {
-        let service = Service(GET.0 - 1 + u16::from(input.u8() % 22));
+        let service = Service(GET.0 - 1 + u16::from(input.u8() % 24));
         let (length, known_table) = (usize::from(input.u8()), input.u8().is_multiple_of(2));
         let mut message = input.bytes(length).to_vec();
         if known_table && message.len() >= 8 {

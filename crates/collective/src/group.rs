@@ -111,6 +111,8 @@ pub struct Group<'e> {
     pub(crate) current_timeout: Cell<Duration>,
     current_kind: Cell<Kind>,
     failure: RefCell<Option<CollectiveError>>,
+    /// Aborts that may not have left: of a group that broke while an operation ended well.
+    untold: RefCell<Vec<Sending<'e>>>,
     /// The members whose messages are awaited.
     pub(crate) awaited: RefCell<Vec<u32>>,
     /// The members of which it is not known where they are, and since when that is asked.
@@ -149,6 +151,7 @@ impl<'e> Group<'e> {
             current_timeout: Cell::new(TIMEOUT_DEFAULT),
             current_kind: Cell::new(Kind::Barrier),
             failure: RefCell::new(None),
+            untold: RefCell::default(),
             awaited: RefCell::new(Vec::new()),
             looked_since: RefCell::default(),
             has_met: Cell::new(false),
@@ -271,6 +274,7 @@ impl<'e> Group<'e> {
         body: impl Future<Output = Result<T, CollectiveError>>,
     ) -> Result<T, CollectiveError> {
         if let Some(failure) = self.failure() {
+            self.let_leave(self.untold.take()).await;
             return Err(failure);
         }
         let guard = BrokenIfDropped { group: self, has_ended: false };
@@ -312,8 +316,8 @@ impl<'e> Group<'e> {
         if result.is_ok()
             && let Ok(abort) = aborts.cancel()
         {
-            let aborts = self.fail(self.understood(&abort));
-            self.let_leave(aborts).await;
+            // This operation has ended in its time: the next one waits until the others are told.
+            self.untold.replace(self.fail(self.understood(&abort)));
         }
         result
     }
@@ -375,6 +379,9 @@ impl<'e> Group<'e> {
 
     /// Waits until aborts have left: a program that has failed may not poll again.
     async fn let_leave(&self, aborts: Vec<Sending<'e>>) {
+        if aborts.is_empty() {
+            return;
+        }
         for abort in aborts {
             let _not_told = abort.await;
         }

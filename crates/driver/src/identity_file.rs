@@ -11,8 +11,8 @@ use std::path::Path;
 use farcall_base::PrivateKey;
 use zeroize::Zeroizing;
 
-use crate::key_file::{KeyFileError, RULES, create_secret, refused, said_lines};
-use crate::watched_file::WatchedFile;
+use crate::key_file::{SECRET, create_secret};
+use crate::watched_file::{FileContent, FileError, FileRules, WatchedFile, said_lines};
 
 /// Stands in front of the key.
 const WORD: &[u8] = b"private ";
@@ -22,7 +22,7 @@ const WORD: &[u8] = b"private ";
 pub enum IdentityFileError {
     /// The file cannot be used, whatever it holds.
     #[error(transparent)]
-    Refused(#[from] KeyFileError),
+    File(#[from] FileError),
     /// It holds something else.
     #[error(
         "{path} is no file of one private key, `private` and 64 hexadecimal digits: \
@@ -35,34 +35,26 @@ pub enum IdentityFileError {
 }
 
 /// A file with a private key that is looked at again from time to time.
-pub struct IdentityFile {
-    file: WatchedFile,
-    key: PrivateKey,
+pub type IdentityFile = WatchedFile<PrivateKey>;
+
+impl FileContent for PrivateKey {
+    const RULES: FileRules = SECRET;
+
+    type Error = IdentityFileError;
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, IdentityFileError> {
+        let malformed = || IdentityFileError::Malformed { path: path.display().to_string() };
+        let mut lines = said_lines(bytes);
+        let (Some((line, _)), None) = (lines.next(), lines.next()) else { return Err(malformed()) };
+        let digits = line.strip_prefix(WORD).ok_or_else(malformed)?;
+        Self::from_digits(digits.trim_ascii()).ok_or_else(malformed)
+    }
 }
 
 impl IdentityFile {
-    /// Reads the key.
-    pub fn open(path: &Path) -> Result<Self, IdentityFileError> {
-        let found = RULES.read(path).map_err(|why| refused(path, why))?;
-        let key = parse(path, &found.bytes)?;
-        Ok(Self { file: WatchedFile::new(path, RULES, found), key })
-    }
-
     /// The key as it was read last.
     pub fn key(&self) -> &PrivateKey {
-        &self.key
-    }
-
-    /// Looks whether the file has changed, at most once a second, and reads it then; whether the key is
-    /// another one now. When it cannot be read the key stays what it was, and the next look tries again.
-    pub fn renew(&mut self) -> Result<bool, IdentityFileError> {
-        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
-        let Some(found) = found else { return Ok(false) };
-        let key = parse(self.file.path(), &found.bytes)?;
-        self.file.accept(found);
-        let has_changed = key != self.key;
-        self.key = key;
-        Ok(has_changed)
+        self.content()
     }
 
     /// Makes a file with a key, which nobody but this user can read. Fails where there is one already.
@@ -74,14 +66,6 @@ impl IdentityFile {
     }
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<PrivateKey, IdentityFileError> {
-    let malformed = || IdentityFileError::Malformed { path: path.display().to_string() };
-    let mut lines = said_lines(bytes);
-    let (Some((line, _)), None) = (lines.next(), lines.next()) else { return Err(malformed()) };
-    let digits = line.strip_prefix(WORD).ok_or_else(malformed)?;
-    PrivateKey::from_digits(digits.trim_ascii()).ok_or_else(malformed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,11 +75,11 @@ mod tests {
         let path = Path::new("identity");
         let digits = "0a".repeat(32);
         let text = format!("# of May\n\nprivate {digits}\n");
-        assert_eq!(parse(path, text.as_bytes()), Ok(PrivateKey::new([0x0a; 32])));
+        assert_eq!(PrivateKey::parse(path, text.as_bytes()), Ok(PrivateKey::new([0x0a; 32])));
         // A file of cluster keys, which others have, is none.
         for text in [digits.clone(), String::new(), format!("{text}private {digits}"), "private 0a".into()] {
             assert_eq!(
-                parse(path, text.as_bytes()),
+                PrivateKey::parse(path, text.as_bytes()),
                 Err(IdentityFileError::Malformed { path: "identity".into() })
             );
         }

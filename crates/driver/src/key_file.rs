@@ -13,59 +13,22 @@ use std::path::Path;
 use farcall_base::ClusterKey;
 use zeroize::Zeroizing;
 
-use crate::watched_file::{FileRefused, FileRules, WatchedFile};
+use crate::watched_file::{FileContent, FileError, FileRules, WatchedFile, parse_lines};
 
-/// The longest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
-
-/// Nobody but the owner reads or writes it.
-pub(crate) const RULES: FileRules = FileRules { forbidden: 0o077, bytes_max: FILE_BYTES_MAX };
+/// Nobody but the owner reads or writes a secret.
+pub(crate) const SECRET: FileRules = FileRules {
+    what: "a file of keys",
+    forbidden: 0o077,
+    others: ("read", ": it holds a secret; chmod 600 it"),
+    bytes_max: 64 << 10,
+};
 
 /// Why there are no keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
-    /// It is not there, or may not be read.
-    #[error("cannot read {path}: {reason}")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// The system's reason.
-        reason: String,
-    },
-    /// Others could read the keys: `chmod 600` it.
-    #[error("others can read {path}: it holds a secret; chmod 600 it")]
-    Exposed {
-        /// Which file.
-        path: String,
-    },
-    /// Another user could change the keys.
-    #[error("{path} is user {owner}'s: the file of a key must be this user's or root's")]
-    OfAnother {
-        /// Which file.
-        path: String,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// It is a folder, a pipe or a device.
-    #[error("{path} is no regular file")]
-    NoFile {
-        /// Which.
-        path: String,
-    },
-    /// It is longer than any that is read.
-    #[error("{path} is longer than {FILE_BYTES_MAX} bytes, the limit of a file of keys")]
-    TooLong {
-        /// Which.
-        path: String,
-    },
-    /// A line is no key.
-    #[error("line {line} of {path} is no key of 64 hexadecimal digits: farcall key generate makes one")]
-    Malformed {
-        /// Which file.
-        path: String,
-        /// Which line, from 1.
-        line: usize,
-    },
+    /// The file, or a line of it, is of no use.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// There is no key in it, or there are too many.
     #[error("{path} holds {keys} keys: one to {max} are wanted", max = ClusterKey::RING_MAX)]
     Number {
@@ -77,34 +40,27 @@ pub enum KeyFileError {
 }
 
 /// A file of cluster keys that is looked at again from time to time.
-pub struct KeyFile {
-    file: WatchedFile,
-    keys: Vec<ClusterKey>,
+pub type KeyFile = WatchedFile<Vec<ClusterKey>>;
+
+impl FileContent for Vec<ClusterKey> {
+    const RULES: FileRules = SECRET;
+
+    type Error = KeyFileError;
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, KeyFileError> {
+        let wanted = "key of 64 hexadecimal digits: farcall key generate makes one";
+        let keys = parse_lines(path, bytes, wanted, ClusterKey::from_digits)?;
+        match keys.len() {
+            1..=ClusterKey::RING_MAX => Ok(keys),
+            number => Err(KeyFileError::Number { path: path.display().to_string(), keys: number }),
+        }
+    }
 }
 
 impl KeyFile {
-    /// Reads the keys.
-    pub fn open(path: &Path) -> Result<Self, KeyFileError> {
-        let found = RULES.read(path).map_err(|why| refused(path, why))?;
-        let keys = parse(path, &found.bytes)?;
-        Ok(Self { file: WatchedFile::new(path, RULES, found), keys })
-    }
-
     /// The keys as they were read last, one to eight.
     pub fn keys(&self) -> &[ClusterKey] {
-        &self.keys
-    }
-
-    /// Looks whether the file has changed, at most once a second, and reads it then; whether the keys are
-    /// others now. When it cannot be read the keys stay what they were, and the next look tries again.
-    pub fn renew(&mut self) -> Result<bool, KeyFileError> {
-        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
-        let Some(found) = found else { return Ok(false) };
-        let keys = parse(self.file.path(), &found.bytes)?;
-        self.file.accept(found);
-        let has_changed = keys != self.keys;
-        self.keys = keys;
-        Ok(has_changed)
+        self.content()
     }
 
     /// Makes a file with one key, which nobody but this user can read. Fails where there is one already.
@@ -118,36 +74,6 @@ pub(crate) fn create_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-/// The lines of a file that say something, and their numbers from 1.
-pub(crate) fn said_lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
-    let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
-    lines.filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"))
-}
-
-pub(crate) fn refused(path: &Path, why: FileRefused) -> KeyFileError {
-    let path = path.display().to_string();
-    match why {
-        FileRefused::Unreadable(reason) => KeyFileError::Unreadable { path, reason },
-        FileRefused::NoFile => KeyFileError::NoFile { path },
-        FileRefused::OfAnother(owner) => KeyFileError::OfAnother { path, owner },
-        FileRefused::Permitted => KeyFileError::Exposed { path },
-        FileRefused::TooLong => KeyFileError::TooLong { path },
-    }
-}
-
-/// The keys of a file.
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<ClusterKey>, KeyFileError> {
-    let name = || path.display().to_string();
-    let keys = said_lines(bytes).map(|(line, number)| {
-        ClusterKey::from_digits(line).ok_or_else(|| KeyFileError::Malformed { path: name(), line: number })
-    });
-    let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    match keys.len() {
-        1..=ClusterKey::RING_MAX => Ok(keys),
-        number => Err(KeyFileError::Number { path: name(), keys: number }),
-    }
 }
 
 #[cfg(test)]
@@ -193,19 +119,23 @@ mod tests {
     #[test]
     fn a_file_that_is_no_secret_or_holds_no_keys_is_refused_with_the_reason() {
         let folder = Folder::new("refused");
-        let why = |path: &Path| KeyFile::open(path).err().expect("it is refused");
+        let why = |path: &Path| KeyFile::open(path).expect_err("it is refused");
+        let refused = |path: &Path| match why(path) {
+            KeyFileError::File(why) => why,
+            KeyFileError::Number { .. } => panic!("the file itself is of no use"),
+        };
         let path = folder.write(&format!("{}\nno key\n", "0a".repeat(32)));
-        assert!(matches!(why(&path), KeyFileError::Malformed { line: 2, .. }));
+        assert!(matches!(refused(&path), FileError::Malformed { line: 2, .. }));
         assert!(matches!(why(&folder.write("# none\n")), KeyFileError::Number { keys: 0, .. }));
         let nine = format!("{}\n", "0a".repeat(32)).repeat(9);
         assert!(matches!(why(&folder.write(&nine)), KeyFileError::Number { keys: 9, .. }));
-        let long = "#".repeat(FILE_BYTES_MAX as usize + 1);
-        assert!(matches!(why(&folder.write(&long)), KeyFileError::TooLong { .. }));
+        let long = "#".repeat(SECRET.bytes_max as usize + 1);
+        assert!(matches!(refused(&folder.write(&long)), FileError::TooLong { .. }));
         let path = folder.write(&"0a".repeat(32));
         fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("the file is ours");
-        assert!(matches!(why(&path), KeyFileError::Exposed { .. }));
-        assert!(matches!(why(&folder.0), KeyFileError::NoFile { .. }));
-        assert!(matches!(why(&folder.0.join("absent")), KeyFileError::Unreadable { .. }));
+        assert!(matches!(refused(&path), FileError::Permitted { verb: "read", .. }));
+        assert!(matches!(refused(&folder.0), FileError::NoFile { .. }));
+        assert!(matches!(refused(&folder.0.join("absent")), FileError::Unreadable { .. }));
     }
 
     #[test]
@@ -225,7 +155,7 @@ mod tests {
         let path = folder.write(&"0a".repeat(32));
         let mut file = KeyFile::open(&path).expect("it is good");
         let look = |file: &mut KeyFile| {
-            file.file.let_second_pass();
+            file.let_second_pass();
             file.renew()
         };
         assert_eq!(look(&mut file), Ok(false));

@@ -41,4 +41,4 @@ pub use telemetry::{clock, counters, probes, trace};
 #[cfg(feature = "testing")]
 pub use testing::conformance;
 pub use testing::decorate;
-pub use watched_file::{FileFound, FileRefused, FileRules, FileStamp, WatchedFile};
+pub use watched_file::{FileContent, FileError, FileRules, FileStamp, WatchedFile};

@@ -9,11 +9,7 @@ use std::path::Path;
 
 use farcall_base::PublicKey;
 
-use crate::key_file::said_lines;
-use crate::watched_file::{FileRefused, FileRules, WatchedFile};
-
-/// The longest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use crate::watched_file::{FileContent, FileError, FileRules, WatchedFile, parse_lines};
 
 /// The most keys of a file.
 pub const PEERS_MAX: usize = 8192;
@@ -21,57 +17,12 @@ pub const PEERS_MAX: usize = 8192;
 /// The longest name of a peer, in bytes.
 pub const PEER_NAME_BYTES_MAX: usize = 64;
 
-/// Nobody but the owner writes it.
-const RULES: FileRules = FileRules { forbidden: 0o022, bytes_max: FILE_BYTES_MAX };
-
 /// Why no peers are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeersFileError {
-    /// It is not there, or may not be read.
-    #[error("cannot read {path}: {reason}")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// The system's reason.
-        reason: String,
-    },
-    /// Others could let themselves in: `chmod go-w` it.
-    #[error("others can write {path}, and with it let themselves in; chmod go-w it")]
-    Writable {
-        /// Which file.
-        path: String,
-    },
-    /// Another user could change it.
-    #[error("{path} is user {owner}'s: the file of peers must be this user's or root's")]
-    OfAnother {
-        /// Which file.
-        path: String,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// It is a folder, a pipe or a device.
-    #[error("{path} is no regular file")]
-    NoFile {
-        /// Which.
-        path: String,
-    },
-    /// It is longer than any that is read.
-    #[error("{path} is longer than {FILE_BYTES_MAX} bytes, the limit of a file of peers")]
-    TooLong {
-        /// Which.
-        path: String,
-    },
-    /// A line is no name with a key.
-    #[error(
-        "line {line} of {path} is no name of 1 to {PEER_NAME_BYTES_MAX} letters, digits and -_./@ with a \
-         public key of 64 hexadecimal digits"
-    )]
-    Malformed {
-        /// Which file.
-        path: String,
-        /// Which line, from 1.
-        line: usize,
-    },
+    /// The file, or a line of it, is of no use.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// There are too many.
     #[error("{path} holds more than {PEERS_MAX} keys")]
     TooMany {
@@ -83,60 +34,33 @@ pub enum PeersFileError {
 /// A peer and one of its keys, as a line says it.
 pub type Peer = (String, PublicKey);
 
-/// A file of peers that is looked at again from time to time.
-pub struct PeersFile {
-    file: WatchedFile,
-    peers: Vec<Peer>,
+/// A file of peers that is looked at again from time to time. There may be none in it: nobody is let in then.
+pub type PeersFile = WatchedFile<Vec<Peer>>;
+
+impl FileContent for Vec<Peer> {
+    const RULES: FileRules = FileRules {
+        what: "a file of peers",
+        forbidden: 0o022,
+        others: ("write", ", and with it let themselves in; chmod go-w it"),
+        bytes_max: 1 << 20,
+    };
+
+    type Error = PeersFileError;
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PeersFileError> {
+        const { assert!(PEER_NAME_BYTES_MAX == 64, "as the sentence says") };
+        let wanted = "name of 1 to 64 letters, digits and -_./@ with a public key of 64 hexadecimal digits";
+        let peers = parse_lines(path, bytes, wanted, peer)?;
+        let too_many = || PeersFileError::TooMany { path: path.display().to_string() };
+        if peers.len() <= PEERS_MAX { Ok(peers) } else { Err(too_many()) }
+    }
 }
 
 impl PeersFile {
-    /// Reads the peers. There may be none: nobody is let in then.
-    pub fn open(path: &Path) -> Result<Self, PeersFileError> {
-        let found = RULES.read(path).map_err(|why| refused(path, why))?;
-        let peers = parse(path, &found.bytes)?;
-        Ok(Self { file: WatchedFile::new(path, RULES, found), peers })
-    }
-
     /// The peers as they were read last, line by line.
     pub fn peers(&self) -> &[Peer] {
-        &self.peers
+        self.content()
     }
-
-    /// Looks whether the file has changed, at most once a second, and reads it then; whether the peers are
-    /// others now. When it cannot be read they stay what they were, and the next look tries again.
-    pub fn renew(&mut self) -> Result<bool, PeersFileError> {
-        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
-        let Some(found) = found else { return Ok(false) };
-        let peers = parse(self.file.path(), &found.bytes)?;
-        self.file.accept(found);
-        let has_changed = peers != self.peers;
-        self.peers = peers;
-        Ok(has_changed)
-    }
-}
-
-fn refused(path: &Path, why: FileRefused) -> PeersFileError {
-    let path = path.display().to_string();
-    match why {
-        FileRefused::Unreadable(reason) => PeersFileError::Unreadable { path, reason },
-        FileRefused::NoFile => PeersFileError::NoFile { path },
-        FileRefused::OfAnother(owner) => PeersFileError::OfAnother { path, owner },
-        FileRefused::Permitted => PeersFileError::Writable { path },
-        FileRefused::TooLong => PeersFileError::TooLong { path },
-    }
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Peer>, PeersFileError> {
-    let name = || path.display().to_string();
-    let mut peers = Vec::new();
-    for (line, number) in said_lines(bytes) {
-        if peers.len() == PEERS_MAX {
-            return Err(PeersFileError::TooMany { path: name() });
-        }
-        let peer = peer(line).ok_or_else(|| PeersFileError::Malformed { path: name(), line: number })?;
-        peers.push(peer);
-    }
-    Ok(peers)
 }
 
 /// `name key`
@@ -152,9 +76,10 @@ fn peer(line: &[u8]) -> Option<Peer> {
 /// Reads bytes as a file of peers.
 #[doc(hidden)]
 pub fn fuzz_peers(bytes: &[u8]) {
-    let Ok(peers) = parse(Path::new("peers"), bytes) else { return };
+    let Ok(peers) = Vec::<Peer>::parse(Path::new("peers"), bytes) else { return };
     let lines: String = peers.iter().map(|(name, key)| format!("{name} {key}\n")).collect();
-    assert_eq!(parse(Path::new("peers"), lines.as_bytes()), Ok(peers), "what was read is read again");
+    let again = Vec::parse(Path::new("peers"), lines.as_bytes());
+    assert_eq!(again, Ok(peers), "what was read is read again");
 }
 
 #[cfg(test)]
@@ -162,7 +87,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Peer>, PeersFileError> {
-        parse(Path::new("peers"), text.as_bytes())
+        Vec::parse(Path::new("peers"), text.as_bytes())
     }
 
     #[test]
@@ -192,8 +117,8 @@ mod tests {
             format!("worker {key} {key}"),
             format!("worker {key} # of May"),
         ] {
-            let error = PeersFileError::Malformed { path: "peers".into(), line: 2 };
-            assert_eq!(read(&format!("# who\n{line}\n")), Err(error), "{line}");
+            let error = read(&format!("# who\n{line}\n")).expect_err(&line).to_string();
+            assert!(error.starts_with("line 2 of peers is no name of 1 to 64 letters"), "{line}: {error}");
         }
         let many = format!("w {key}\n").repeat(PEERS_MAX + 1);
         assert_eq!(read(&many), Err(PeersFileError::TooMany { path: "peers".into() }));

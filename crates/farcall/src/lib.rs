@@ -116,7 +116,8 @@ pub mod typed;
 
 pub use blocking::{BLOCKING_REQUESTS_MAX, TakenRequest};
 pub use client::{
-    CLIENT_CALLS_MAX, Client, ClientCall, ClientConnection, ClientError, ClientJob, ClientPending, ClientPort,
+    CLIENT_CALLS_MAX, CLIENT_IDLE_CONNECTIONS_MAX, Client, ClientCall, ClientConnection, ClientError,
+    ClientJob, ClientPending, ClientPort,
 };
 pub use connect::ConnectError;
 pub use endpoint::{
@@ -130,8 +131,8 @@ pub use executor::Executor;
 pub use farcall_base::Instant;
 pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{
-    CounterFile, CounterReadError, CounterReader, CounterSnapshot, GroupSnapshot, KeyFileError, Loan,
-    LoanError, Snapshot, clock::Clock,
+    CounterFile, CounterReadError, CounterReader, CounterSnapshot, FileError, GroupSnapshot, KeyFileError,
+    Loan, LoanError, Snapshot, clock::Clock,
 };
 pub use farcall_shm::access::{Access as HostAccess, NoSuchRule};
 pub use farcall_transport::trace;

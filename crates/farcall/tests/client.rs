@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use common::{LONG, settings};
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::{
-    AnySource, CallError, Client, ClientError, ClientPort, Deferred, Endpoint, Node, Peer, Service, Tag,
-    TransportKind,
+    AnySource, CLIENT_IDLE_CONNECTIONS_MAX, CallError, Client, ClientError, ClientPort, Deferred, Endpoint,
+    Node, Peer, Service, Tag, TransportKind,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -208,6 +208,34 @@ fn calls_to_a_name_wait_for_its_server() {
         stop.store(true, Relaxed);
         thread.join().expect("it serves");
     }
+}
+
+/// Each address has a thread that looks it up.
+#[test]
+fn a_client_that_calls_many_addresses_in_its_life_keeps_few_of_their_threads() {
+    let node = Node::open().expect("a node");
+    let client = Client::start(node.endpoint("basic+udp").expect("an endpoint")).expect("a thread");
+    let addresses = CLIENT_IDLE_CONNECTIONS_MAX + 60;
+    for number in 1..=addresses {
+        let nobody = client.connect(&format!("basic+udp://127.9.0.{number}:9"));
+        let answer = nobody.call(ECHO, "hello").within(Duration::from_millis(1)).wait();
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    let begun = Instant::now();
+    while threads_that_look_up() > CLIENT_IDLE_CONNECTIONS_MAX + 1 {
+        assert!(begun.elapsed() < LONG, "{} threads for {addresses} addresses", threads_that_look_up());
+        std::thread::yield_now();
+    }
+    let again = client.connect("basic+udp://127.9.0.1:9").call(ECHO, "hello");
+    assert!(again.within(Duration::from_millis(1)).wait().is_err(), "it is looked up again");
+}
+
+fn threads_that_look_up() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it");
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+    };
+    tasks.filter_map(name).filter(|name| name.trim() == "names").count()
 }
 
 #[test]

@@ -14,9 +14,9 @@ use farcall_base::printable;
 use crate::TableId;
 use crate::store::Store;
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, CreateTableRequest, DELETE, DROP_TABLE, GET, INCREMENT,
-    MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, SCAN, SLOT_MAP,
-    STATISTICS,
+    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, CreateTableRequest, DELETE, DROP_TABLE, GET, GET_PART,
+    INCREMENT, MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, PUT_PART,
+    SCAN, SLOT_MAP, STATISTICS,
 };
 
 /// What is said of clients that are refused.
@@ -161,8 +161,8 @@ fn need_of(service: Service, message: &[u8]) -> Need {
         None => Need::Nothing,
     };
     match service {
-        GET | SCAN => on(Right::Read),
-        PUT | DELETE | INCREMENT => on(Right::Write),
+        GET | GET_PART | SCAN => on(Right::Read),
+        PUT | PUT_PART | DELETE | INCREMENT => on(Right::Write),
         CREATE_TABLE | DROP_TABLE => administers(core::str::from_utf8(message).ok()),
         CREATE_TABLE_AT => administers(CreateTableRequest::decode(message).ok().map(|create| create.name)),
         ADD_CLIENT => Need::OnAny(Right::Write),
@@ -251,6 +251,9 @@ mod tests {
         assert!(!guard.allows(&one, GET, &get("other")));
         assert!(guard.allows(&two, GET, &get("other")));
         assert!(!guard.allows(&two, PUT, &put("other")));
+        // A message about one object begins with its table, whatever follows.
+        assert!(guard.allows(&two, GET_PART, &get("other")) && !guard.allows(&one, GET_PART, &get("other")));
+        assert!(guard.allows(&one, PUT_PART, &put("users")) && !guard.allows(&two, PUT_PART, &put("users")));
         assert!(!guard.allows(&three, GET, &get("users")));
         assert!(guard.allows(&two, CREATE_TABLE, b"a b"));
         assert!(!guard.allows(&two, DROP_TABLE, b"users"));

@@ -90,7 +90,9 @@ pub mod wire;
 
 #[doc(hidden)]
 pub use client::fuzz_answers;
-pub use client::{Client, CreateTableAtError, Failure, FoundObject, Operation, Page, Receipt, ScanPosition};
+pub use client::{
+    Client, CreateTableAtError, Failure, FoundObject, FoundPart, Operation, Page, Receipt, ScanPosition,
+};
 #[doc(hidden)]
 pub use durable::fuzz_log;
 pub use guard::TableGuard;

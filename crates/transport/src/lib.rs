@@ -5,6 +5,7 @@
 //! of this crate, [`Transport`].
 
 mod batch;
+mod home;
 mod kept;
 mod library;
 mod life;
@@ -43,7 +44,7 @@ pub use message::{Arrived, MessageId, Origin, Posted, SendOutcome, SendRefused};
 pub(crate) use outcome::down_reason;
 pub use outcome::{CallRefused, DownReason, Refused, Status, Submitted};
 pub use packet::{KeySource, PacketConfig, PacketCounters, PacketTransport};
-pub use payload::{Incoming, Outgoing, Owned, Payload};
+pub use payload::{HeapBytes, Incoming, Outgoing, Owned, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
 pub use several::{Reach, Several, SeveralConfig, WAYS_MAX, WayAddresses, WayConfig};

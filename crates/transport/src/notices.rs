@@ -155,14 +155,14 @@ impl Sending {
     }
 
     /// The promised message, at this place in the queue, has left.
-    pub fn has_passed(&mut self, place: usize) {
+    pub fn passed(&mut self, place: usize) {
         self.promised = None;
         self.announcing.left(place);
     }
 
     /// The oldest message that waited has left within the window.
     #[inline]
-    pub fn has_left(&mut self) {
+    pub fn left(&mut self) {
         self.announcing.left(0);
     }
 
@@ -217,7 +217,7 @@ mod tests {
             assert!(matches!(sending.next(&queue), Some(Due::Beyond(Tag(1), 0))));
             sending.promise(Tag(1));
             queue.pop_front();
-            sending.has_passed(0);
+            sending.passed(0);
         }
         assert!(matches!(sending.next(&queue), Some(Due::Notice(Notice::Drained))));
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use farcall_driver::{Block, Loan};
 
+use crate::home::Home;
+
 /// A payload on its way out.
 #[derive(Debug)]
 pub enum Outgoing<'a> {
@@ -206,17 +208,22 @@ impl<'a> Incoming<'a> {
 #[derive(Clone, Debug)]
 pub enum Payload {
     /// Bytes in this process.
-    Bytes(Arc<Vec<u8>>),
+    Bytes(Arc<HeapBytes>),
     /// The sender's memory; the sender has it back when the last clone is dropped.
     Block(Block),
 }
 
 impl Payload {
+    /// Bytes of a long message, whose memory goes back to this home.
+    pub(crate) fn with_home(home: &Arc<Home>, bytes: Vec<u8>) -> Self {
+        Self::Bytes(Arc::new(HeapBytes { bytes, home: Some(Arc::clone(home)) }))
+    }
+
     /// The bytes as a vector, without a copy: when they are bytes of this process and nobody else holds them.
     /// So memory that was given to a send comes back when the send is complete.
     pub fn into_vec(self) -> Result<Vec<u8>, Self> {
         match self {
-            Self::Bytes(bytes) => Arc::try_unwrap(bytes).map_err(Self::Bytes),
+            Self::Bytes(bytes) => Arc::try_unwrap(bytes).map(HeapBytes::into_vec).map_err(Self::Bytes),
             Self::Block(_) => Err(self),
         }
     }
@@ -227,15 +234,38 @@ impl Deref for Payload {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Bytes(bytes) => bytes,
+            Self::Bytes(bytes) => &bytes.bytes,
             Self::Block(block) => block,
+        }
+    }
+}
+
+/// Bytes in this process. The memory of a long message goes back to the transport that it came from, unless
+/// it is taken.
+#[derive(Debug)]
+pub struct HeapBytes {
+    bytes: Vec<u8>,
+    home: Option<Arc<Home>>,
+}
+
+impl HeapBytes {
+    fn into_vec(mut self) -> Vec<u8> {
+        self.home = None;
+        core::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for HeapBytes {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.give_back(core::mem::take(&mut self.bytes));
         }
     }
 }
 
 impl From<Vec<u8>> for Payload {
     fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(Arc::new(bytes))
+        Self::Bytes(Arc::new(HeapBytes { bytes, home: None }))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall_base::{ClusterKey, Principal};
-use farcall_driver::{Destination, KeyFileError};
+use farcall_driver::{Destination, FileError, KeyFileError};
 use farcall_tcp::{ListenError, Tcp, TcpConfig, TlsConfig, TlsError};
 use farcall_transport::{Arrival, Library, Outgoing, library_conformance, name_of_key};
 
@@ -231,18 +231,18 @@ fn secrets_that_others_can_read_and_files_without_them_are_refused() {
     fs::set_permissions(folder.path("exposed"), Permissions::from_mode(0o640)).expect("it is ours");
     assert!(matches!(
         listen(exposed),
-        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Exposed { .. })))
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::File(FileError::Permitted { .. }))))
     ));
     let empty = TlsConfig::ClusterKey { file: folder.path("empty") };
     write_secret(&folder.path("empty"), "no key\n");
     assert!(matches!(
         listen(empty),
-        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Malformed { .. })))
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::File(FileError::Malformed { .. }))))
     ));
     let absent = TlsConfig::ClusterKey { file: folder.path("absent") };
     assert!(matches!(
         listen(absent),
-        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::Unreadable { .. })))
+        Err(ListenError::Tls(TlsError::KeyFile(KeyFileError::File(FileError::Unreadable { .. }))))
     ));
 }
 

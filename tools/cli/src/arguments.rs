@@ -3,6 +3,7 @@
 pub mod benchkv;
 pub mod compare;
 pub mod doctor;
+pub mod given;
 pub mod kv;
 pub mod measuring;
 mod msgrate;
@@ -33,7 +34,7 @@ use compare::Compare;
 use doctor::Doctor;
 use kv::Kv;
 pub use msgrate::Msgrate;
-pub use needless::check_settings_needed;
+pub use needless::{check_option_needed, check_settings_needed};
 pub use perf::Perf;
 use runs::{Audit, Calibrate, Diff, Explain, Export, Ps, ReportArguments, ServeReport, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
@@ -129,7 +130,7 @@ pub struct Swarm {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
     /// What to leave out of the one seed, as a shrunk scenario says
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", conflicts_with = "minutes")]
     pub without: Option<LeftOut>,
     /// Goes on to further seeds, as many at a time, until so many minutes are over
     #[arg(long, value_name = "MINUTES")]

@@ -34,7 +34,7 @@ pub fn sentence(error: &Error) -> String {
         },
         ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
             Some(other) if plain(&other) != argument => {
-                format!("{argument} and {other} cannot be given together")
+                format!("{argument} and {} cannot be given together", plain(&other))
             }
             _ => format!("{argument} may be given only once"),
         },

@@ -77,8 +77,9 @@ fn launches_that_are_simulated_one_by_one_take_the_memory_of_one() {
     let bytes = |more: &[&str]| records(&[&words[..], more].concat())[0]["memory_bytes"].as_u64();
     let one = bytes(&["--runs", "1"]);
     assert!(one > Some(0));
-    for more in [["--set", "fault.drop_permille=1"], ["--vary", "fabric.link.gbps=100/200"]] {
-        assert_eq!(bytes(&[&more[..], &["--runs", "1000"]].concat()), one, "{more:?}");
+    let drops = ["--set", "fault.drop_permille=1", "--runs", "1000"];
+    for more in [&drops[..], &["--vary", "fabric.link.gbps=100/200"]] {
+        assert_eq!(bytes(more), one, "{more:?}");
     }
 }
 
@@ -159,8 +160,77 @@ fn what_is_wrong_is_said_although_the_plan_cannot_be_written() {
     let words = ["perf", "--transport", "basic+sim", "--handler", "1us", "echoWorkload", "--dry-run"];
     let (said, status) = refused(&[&words[..], &["--json", "/no/such/file"]].concat());
     assert_eq!(status, Some(2), "{said:?}");
-    for sentence in ["--handler is for echo only", "cannot write to /no/such/file"] {
+    for sentence in ["--handler is read by echo, not by echoWorkload", "cannot write to /no/such/file"] {
         assert!(said.iter().any(|line| line.contains(sentence)), "no `{sentence}` in {said:?}");
+    }
+}
+
+#[test]
+fn an_option_that_nothing_of_what_was_chosen_reads_is_refused() {
+    let echo = ["perf", "echo", "--transport", "ring+shm"];
+    let stores = "basic, readDist, writeDist, readThroughput, writeThroughput, multiRead";
+    for (option, value, readers) in [
+        ("--load", "0.5", "echoWorkload"),
+        ("--nodes", "4", "echoWorkload"),
+        ("--link-gbps", "10", "echoWorkload"),
+        ("--workload", "W4", "echoWorkload"),
+        ("--reply", "ack", "echoWorkload"),
+        ("--objects", "500", stores),
+        ("--durability", "memory", stores),
+    ] {
+        let said = sentence(&[&echo[..], &[option, value, "--dry-run"]].concat(), 2);
+        assert_eq!(said, format!("farcall: {option} is read by {readers}, not by echo: leave it out"));
+    }
+    let cases: [(&str, &str); 16] = [
+        ("perf readDist --transport ring+shm --handler 1us", "--handler is read by echo, not by readDist"),
+        ("perf basic --transport ring+shm --buffers loaned", "--buffers is read by echo, not by basic"),
+        ("perf echoWorkload --transport basic+sim --sizes 1K", "--sizes is read by echo, basic, "),
+        ("perf echoWorkload --transport basic+sim --warmup 10", "--warmup is read by echo, basic, "),
+        ("perf echoWorkload --transport basic+sim --in-flight 2", "--in-flight is read by echo, basic, "),
+        (
+            "shuffle --collective gather --push random",
+            "--push is read by shuffle, point-to-point, not by gather: leave it out",
+        ),
+        (
+            "shuffle --collective bandwidth --chunk 1K --nodes 2",
+            "--chunk is read by shuffle, broadcast, gather, all-gather, point-to-point, not by bandwidth",
+        ),
+        ("shuffle --ranks threads", "--ranks is for real transports"),
+        ("shuffle --vary basic.checksum --runs 3", "--vary and --runs cannot be given together"),
+        ("benchkv --vary ring.ring_bytes=64K --runs 3", "--vary and --runs cannot be given together"),
+        ("benchkv --sweep clients=1,2 --clients 2", "--sweep and --clients cannot be given together"),
+        (
+            "benchkv --transport basic+udp --ring-size 64K",
+            "--ring-size: nothing of basic+udp reads `ring.ring_bytes`",
+        ),
+        (
+            "compare --limit --sizes 8",
+            "--sizes is read by the comparison with peers, not by the comparison with the limits: leave it out",
+        ),
+        (
+            "compare --program /bin/true --in-flight 4",
+            "--in-flight is read by the comparison with peers, not by the comparison with another build",
+        ),
+        (
+            "compare --peers ucx --patience 1",
+            "--patience is read by the comparison with the limits or another build, not by the comparison with peers",
+        ),
+        ("tune --resume nowhere", "--resume and --dry-run cannot be given together"),
+    ];
+    for (line, expected) in cases {
+        let words: Vec<_> = line.split(' ').chain(["--dry-run"]).collect();
+        let said = sentence(&words, 2);
+        assert!(said.starts_with(&format!("farcall: {expected}")), "{line}: {said}");
+    }
+}
+
+#[test]
+fn an_option_that_one_of_the_tests_reads_is_taken_and_so_is_a_default() {
+    let both = "perf echo echoWorkload --transport basic+sim --load 0.1 --sizes 1K --in-flight 2 --dry-run";
+    let plain = "perf echo --transport basic+sim --dry-run";
+    for line in [both, plain, "compare --limit --dry-run", "shuffle --collective gather --dry-run"] {
+        let output = farcall(&line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -305,7 +375,7 @@ fn recorded_arrivals_are_replayed_on_a_fabric_and_between_processes() {
     }
     std::fs::remove_file(&short).expect("it was just written");
     let refused = sentence(&["perf", "echo", "--arrivals", &file, "--transport", "basic+sim"], 2);
-    assert_eq!(refused, "farcall: --arrivals is for echoWorkload");
+    assert_eq!(refused, "farcall: --arrivals is read by echoWorkload, not by echo: leave it out");
     std::fs::remove_file(&path).expect("it was just written");
 }
 

@@ -179,6 +179,50 @@ fn a_store_that_is_larger_than_its_control_group_says_so_when_it_starts() {
     fails(&mut group.farcall(&beyond), 2, sentence);
 }
 
+/// Two cores that this process may use, if there are two.
+fn two_cores() -> Option<[usize; 2]> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut cores = list.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse().unwrap_or(0)..=last.parse().unwrap_or(0)
+    });
+    Some([cores.next()?, cores.next()?])
+}
+
+#[test]
+fn a_cpuset_that_shrinks_ends_a_measurement_with_a_sentence_and_stops_no_store() {
+    let Some([first, second]) = two_cores() else { return println!("unsupported: there is one core here") };
+    let Some(group) = Group::new("cpuset", &[["cpuset.cpus", &format!("{first},{second}")]]) else {
+        return println!("unsupported: no control group can be made here");
+    };
+    // Version 1 wants to know the memory, too.
+    let memory = group.0.parent().and_then(|parent| fs::read_to_string(parent.join("cpuset.mems")).ok());
+    drop(memory.map(|memory| fs::write(group.0.join("cpuset.mems"), memory.trim())));
+
+    let at = place(5);
+    let _store = Running::start(&mut group.farcall(&format!("kv serve --at {at} --memory 8M")));
+    let kv = |operation: &str| ended(&mut words(FARCALL, &format!("kv {operation} --at {at} --timeout 60s")));
+    let (status, said) = kv("put 17 before");
+    assert!(status.success(), "{said}");
+    let mut echo = group.farcall("perf echo --transport ring+shm --sizes 100 --seconds 6 --count 1000000000");
+    let mut measuring = Running::start(echo.stdout(Stdio::null()).stderr(Stdio::piped()));
+    let begun = Instant::now();
+    // The store, the program, its server and its client.
+    while fs::read_to_string(group.0.join("cgroup.procs")).is_ok_and(|list| list.lines().count() < 4) {
+        assert!(begun.elapsed() < LONG, "it does not begin to measure");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::write(group.0.join("cpuset.cpus"), first.to_string()).expect("a part of what it has");
+
+    let (status, said) = kv("get 17");
+    assert!(status.success(), "the store goes on: {said}");
+    assert_eq!(measuring.end().code(), Some(1));
+    let said = std::io::read_to_string(measuring.0.stderr.take().expect("it is piped")).expect("text");
+    assert!(said.contains("the cpuset of its control group does not have it"), "{said}");
+    fails(&mut group.farcall("perf echo --transport ring+shm --sizes 100"), 1, "measuring needs two cores");
+}
+
 #[test]
 fn a_quota_of_processor_time_is_recorded_and_named_by_explain() {
     let limits = [["cpu.max", "30000 100000"], ["cpu.cfs_quota_us", "30000"]];

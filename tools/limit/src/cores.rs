@@ -46,7 +46,13 @@ pub fn pin_to(core: Core) -> Result<(), CoresError> {
     }
     let mut set = CpuSet::new();
     set.set(core.0);
-    sched_setaffinity(None, &set).map_err(|error| CoresError::NotAllowed { core, reason: error.to_string() })
+    sched_setaffinity(None, &set).map_err(|error| {
+        // Whatever the process may ask for, its control group has the last word, at any time.
+        let is_outside = error == rustix::io::Errno::INVAL;
+        let outside = "the cpuset of its control group does not have it, or not any more; widen that";
+        let reason = if is_outside { outside.to_owned() } else { error.to_string() };
+        CoresError::NotAllowed { core, reason }
+    })
 }
 
 /// Why a thread cannot run where it should.
@@ -63,7 +69,7 @@ pub enum CoresError {
     NotAllowed {
         /// The core asked for.
         core: Core,
-        /// The system's own words.
+        /// Why not.
         reason: String,
     },
     /// The system does not say which cores are allowed.

@@ -125,6 +125,11 @@ const ONCE_BROKEN: [(u64, TransportKind, &str); 42] = [
         TransportKind::BASIC_SIM,
         "messages that a full queue had dropped were asked for together each time, and the last was always dropped",
     ),
+    (
+        97_017_190,
+        TransportKind::RING_SIM,
+        "a collective operation that had ended well waited past its deadline until aborts had left",
+    ),
 ];
 
 fn cases(seeds: core::ops::RangeInclusive<u64>) -> Vec<Case> {

@@ -6,6 +6,9 @@ use crate::{File, Finding, Tree};
 /// The map.
 pub const MAP: &str = "ARCHITECTURE.md";
 
+/// Its continuation.
+const WHERE: &str = "docs/where.md";
+
 /// Traits whose implementations have a conformance suite, as the table of seams lists them.
 const SEAMS: [&str; 6] = ["Datagram", "LaneDriver", "Transport", "Library", "Names", "Disk"];
 
@@ -51,6 +54,29 @@ pub fn quoted_paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
             })
             .filter(|text| !text.starts_with("fuzz/corpus") && !text.starts_with("fuzz/artifacts"))
             .map(move |text| (at + 1, text))
+    })
+}
+
+/// Threads that products start and that no table of threads names.
+pub fn unlisted_threads(tree: &Tree) -> Vec<Finding> {
+    let tables = [MAP, WHERE].map(|page| tree.file(page).text.as_str());
+    let is_listed = |name: &str| tables.iter().any(|table| table.contains(&format!("`{name}`")));
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_product()) {
+        for (line, name) in thread_names(&file.text).filter(|(_, name)| !is_listed(name)) {
+            let what = format!("the thread `{name}` is missing in the tables of threads ({MAP}, {WHERE})");
+            findings.push(Finding::new(&file.path, line, what));
+        }
+    }
+    findings
+}
+
+/// The names that a source gives to threads, each with its line.
+fn thread_names(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    const BUILDER: &str = "thread::Builder::new()";
+    text.match_indices(BUILDER).filter_map(|(at, _)| {
+        let rest = text[at + BUILDER.len()..].trim_start().strip_prefix(".name(\"")?;
+        Some((text[..at].matches('\n').count() + 1, &rest[..rest.find('"')?]))
     })
 }
 
@@ -196,6 +222,15 @@ mod tests {
         let found: Vec<_> = unmapped(&tree()).into_iter().map(|finding| finding.what).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("`crates/z`") && found[1].contains("`docs`"));
+    }
+
+    #[test]
+    fn a_thread_that_no_table_names_is_found() {
+        let source = "std::thread::Builder::new().name(\"known\".into());\nthread::Builder::new()\n    .name(\"new\".to_owned());\n";
+        let tree = Tree::of(&[(MAP, "| `known` |"), (WHERE, ""), ("crates/a/src/lib.rs", source)]);
+        let found = unlisted_threads(&tree);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].what.contains("`new`") && found[0].line == 2, "{found:?}");
     }
 
     #[test]

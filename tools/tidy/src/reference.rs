@@ -12,6 +12,9 @@ pub const ERRORS: &str = "docs/reference/errors.md";
 /// Crates whose errors a user meets.
 const PUBLIC: [&str; 3] = ["crates/farcall", "crates/kv", "crates/collective"];
 
+/// Files of other crates with errors that these pass on.
+const PASSED_ON: [&str; 1] = ["crates/driver/src/watched_file.rs"];
+
 const GENERATED: &str = "FARCALL_TIDY_LOWER=1 cargo test -p farcall-tidy writes this page.";
 
 /// The text of the page of counters: every `declare_counters!` of a product.
@@ -45,7 +48,9 @@ pub fn errors(tree: &Tree) -> String {
         "# Errors\n\n<!-- {GENERATED} -->\n\nWhat operations of the library and the store end with. The \
          sentence is what the error prints; behind it is\nthe cause, and what to do about it.\n"
     );
-    let is_public = |file: &&File| file.is_product() && PUBLIC.contains(&file.owner());
+    let is_public = |file: &&File| {
+        file.is_product() && (PUBLIC.contains(&file.owner()) || PASSED_ON.contains(&&*file.path))
+    };
     for file in tree.files.iter().filter(is_public) {
         for (at, _) in file.text.match_indices("\npub enum ") {
             let (before, rest) = file.text.split_at(at + 1);

@@ -86,6 +86,11 @@ fn every_implementation_of_a_seam_has_a_conformance_suite() {
 }
 
 #[test]
+fn every_thread_is_in_a_table_of_threads() {
+    none(pages::unlisted_threads(&TREE));
+}
+
+#[test]
 fn orders_of_adding_are_what_was_done_before() {
     none(orders::broken(&TREE));
 }

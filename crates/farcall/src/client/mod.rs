@@ -7,6 +7,7 @@
 //! endpoint for each thread.
 
 mod call;
+mod connections;
 mod error;
 mod job;
 mod port;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use farcall_transport::{Outgoing, Payload, Service};
 
 pub use call::{ClientCall, ClientPending};
+pub use connections::CLIENT_IDLE_CONNECTIONS_MAX;
 pub use error::ClientError;
 pub use job::ClientJob;
 pub use port::ClientPort;
@@ -124,6 +126,9 @@ impl fmt::Debug for Client {
 }
 
 /// A name, and the servers behind it, for any thread; clones lead to the same.
+///
+/// What its client knows of the servers it forgets a minute after the last call, and sooner when no call uses
+/// more than [`CLIENT_IDLE_CONNECTIONS_MAX`] of its names; the next call begins with a look-up.
 ///
 /// Every call goes to a server that is there when it begins, as those of a [`Connection`](crate::Connection).
 #[derive(Clone)]

@@ -5,7 +5,6 @@ use core::future::Future;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use farcall_base::Instant;
 use farcall_transport::{Owned, Payload, Service};
 
 use super::CallResult;
+use super::connections::Connections;
 use super::error::ClientError;
 use super::queue::{Request, Shared, Taken};
 use super::slot::{Beginning, Completer};
@@ -45,8 +45,7 @@ pub struct ClientPort<'e> {
     shared: Arc<Shared>,
     /// What is more than one call: jobs, and calls to names, which choose a server and may choose again.
     tasks: TaskSet<'e>,
-    /// They stay: a program calls few names.
-    connections: BTreeMap<Arc<str>, Rc<Connection<'e>>>,
+    connections: Connections<Connection<'e>>,
     /// The earliest deadline of those that wait for a permit.
     next_deadline: Option<Instant>,
 }
@@ -57,7 +56,7 @@ impl<'e> ClientPort<'e> {
             endpoint,
             shared,
             tasks: TaskSet::woken_by(endpoint.doorbell()),
-            connections: BTreeMap::new(),
+            connections: Connections::new(),
             next_deadline: None,
         }
     }
@@ -68,6 +67,8 @@ impl<'e> ClientPort<'e> {
         let mut done = 0;
         if self.shared.has_news() || self.is_deadline_past() {
             done = self.begin_queued();
+        } else if !self.connections.is_empty() {
+            self.connections.drop_idle(self.shared.now());
         }
         done + usize::from(self.tasks.round())
     }
@@ -102,6 +103,7 @@ impl<'e> ClientPort<'e> {
         self.next_deadline = next_deadline;
         let done = requests.len() + cancelled.len() + refused;
         let now = self.shared.now();
+        self.connections.drop_idle(now);
         for request in requests {
             self.begin(request, now);
         }
@@ -192,12 +194,8 @@ impl<'e> ClientPort<'e> {
     }
 
     fn connection(&mut self, name: Arc<str>) -> Result<Rc<Connection<'e>>, ClientError> {
-        if let Some(connection) = self.connections.get(&name) {
-            return Ok(Rc::clone(connection));
-        }
-        let connection = Rc::new(self.endpoint.connect(&name)?);
-        self.connections.insert(name, Rc::clone(&connection));
-        Ok(connection)
+        let endpoint = self.endpoint;
+        Ok(self.connections.get(name, self.shared.now(), |name| endpoint.connect(name))?)
     }
 }
 

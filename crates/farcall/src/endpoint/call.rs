@@ -319,8 +319,8 @@ pub enum CallError {
     /// The call was not accepted for sending; nothing ran.
     #[error(transparent)]
     NotSent(#[from] CallRefused),
-    /// The endpoint has its maximum of calls in flight; complete some first. Nothing ran.
-    #[error("{calls_max} calls of this endpoint are in flight, the limit; complete some first")]
+    /// The session or the endpoint has its maximum of calls in flight; complete some first. Nothing ran.
+    #[error("{calls_max} calls are in flight, the limit of this session or endpoint; complete some first")]
     TooManyCalls {
         /// The limit.
         calls_max: usize,

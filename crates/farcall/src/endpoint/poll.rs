@@ -204,7 +204,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
+    /// Now and then the clock and the deadlines; then flush, receive, handlers, transmit.
     #[inline]
     pub fn turn(&mut self, sinks: Sinks<'_, '_>) -> usize {
         let Sinks { events, requests } = sinks;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use farcall_driver::{FileRefused, FileRules, WatchedFile};
+use farcall_driver::{FileContent, FileError, FileRules, WatchedFile};
 
 use super::{Policy, PolicyError};
 use crate::said::{Kind, Level};
@@ -13,49 +13,12 @@ use crate::said::{Kind, Level};
 /// What is said of files that have changed and are of no use.
 static POLICY_UNCHANGED: Kind = Kind::new(Level::Error, "policies that were not renewed");
 
-/// The longest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 256 << 10;
-
-/// Nobody but the owner writes it.
-const RULES: FileRules = FileRules { forbidden: 0o022, bytes_max: FILE_BYTES_MAX };
-
 /// Why there is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyFileError {
-    /// It is not there, or may not be read.
-    #[error("cannot read {path}: {reason}")]
-    Unreadable {
-        /// Which file.
-        path: String,
-        /// The system's reason.
-        reason: String,
-    },
-    /// Others could give themselves rights: `chmod go-w` it.
-    #[error("others can write {path}, and with it give themselves every right; chmod go-w it")]
-    Writable {
-        /// Which file.
-        path: String,
-    },
-    /// Another user could change it.
-    #[error("{path} is user {owner}'s: the file of a policy must be this user's or root's")]
-    OfAnother {
-        /// Which file.
-        path: String,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// It is a folder, a pipe or a device.
-    #[error("{path} is no regular file")]
-    NoFile {
-        /// Which.
-        path: String,
-    },
-    /// It is longer than any that is read.
-    #[error("{path} is longer than {FILE_BYTES_MAX} bytes, the limit of a policy")]
-    TooLong {
-        /// Which file.
-        path: String,
-    },
+    /// The file cannot be used, whatever it says.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// It is no text.
     #[error("{path} is no text in UTF-8")]
     NoText {
@@ -72,11 +35,27 @@ pub enum PolicyFileError {
     },
 }
 
+impl FileContent for Policy {
+    const RULES: FileRules = FileRules {
+        what: "a policy",
+        forbidden: 0o022,
+        others: ("write", ", and with it give themselves every right; chmod go-w it"),
+        bytes_max: 256 << 10,
+    };
+
+    type Error = PolicyFileError;
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PolicyFileError> {
+        let name = || path.display().to_string();
+        let text = str::from_utf8(bytes).map_err(|_| PolicyFileError::NoText { path: name() })?;
+        text.parse().map_err(|error| PolicyFileError::Malformed { path: name(), error })
+    }
+}
+
 /// A policy and the file that it is read from.
 #[derive(Debug)]
 pub struct PolicyFile {
-    file: WatchedFile,
-    policy: Policy,
+    file: WatchedFile<Policy>,
     /// Why the changed file is of no use, as it was said last.
     said: Option<PolicyFileError>,
 }
@@ -87,22 +66,25 @@ impl PolicyFile {
     /// # Errors
     /// The file is of no use, for a reason that the error says.
     pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
-        let found = RULES.read(path).map_err(|why| refused(path, why))?;
-        let policy = parse(path, &found.bytes)?;
-        Ok(Self { file: WatchedFile::new(path, RULES, found), policy, said: None })
+        Ok(Self { file: WatchedFile::open(path)?, said: None })
     }
 
     /// The policy as it was read last.
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        self.file.content()
     }
 
     /// Looks whether the file has changed, at most once a second, and reads it then; whether the policy is
     /// another one now. A file that is of no use changes nothing, which standard error says once for each
     /// reason; the next look tries again.
     pub fn renew(&mut self) -> bool {
-        match self.look() {
-            Ok(has_changed) => has_changed,
+        match self.file.renew() {
+            Ok(has_changed) => {
+                if self.file.is_of_use() {
+                    self.said = None;
+                }
+                has_changed
+            }
             Err(why) => {
                 if self.said.as_ref() != Some(&why) {
                     POLICY_UNCHANGED.say(format_args!("the policy stays what it was: {why}"));
@@ -112,34 +94,6 @@ impl PolicyFile {
             }
         }
     }
-
-    fn look(&mut self) -> Result<bool, PolicyFileError> {
-        let found = self.file.look().map_err(|why| refused(self.file.path(), why))?;
-        let Some(found) = found else { return Ok(false) };
-        let policy = parse(self.file.path(), &found.bytes)?;
-        self.file.accept(found);
-        self.said = None;
-        let has_changed = policy != self.policy;
-        self.policy = policy;
-        Ok(has_changed)
-    }
-}
-
-fn refused(path: &Path, why: FileRefused) -> PolicyFileError {
-    let path = path.display().to_string();
-    match why {
-        FileRefused::Unreadable(reason) => PolicyFileError::Unreadable { path, reason },
-        FileRefused::NoFile => PolicyFileError::NoFile { path },
-        FileRefused::OfAnother(owner) => PolicyFileError::OfAnother { path, owner },
-        FileRefused::Permitted => PolicyFileError::Writable { path },
-        FileRefused::TooLong => PolicyFileError::TooLong { path },
-    }
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<Policy, PolicyFileError> {
-    let name = || path.display().to_string();
-    let text = str::from_utf8(bytes).map_err(|_| PolicyFileError::NoText { path: name() })?;
-    text.parse().map_err(|error| PolicyFileError::Malformed { path: name(), error })
 }
 
 #[cfg(test)]
@@ -181,15 +135,19 @@ mod tests {
         let path = folder.write("service 1: call by any\nservice x: call by any\n");
         assert!(why(&path).to_string().contains("line 2: "), "{}", why(&path));
         assert!(matches!(why(&folder.write(b"\xff")), PolicyFileError::NoText { .. }));
-        let long = "#".repeat(FILE_BYTES_MAX as usize + 1);
-        assert!(matches!(why(&folder.write(long)), PolicyFileError::TooLong { .. }));
+        let long = "#".repeat(Policy::RULES.bytes_max as usize + 1);
+        let refused = |path: &Path| match why(path) {
+            PolicyFileError::File(why) => why,
+            other => panic!("the file itself is of no use: {other}"),
+        };
+        assert!(matches!(refused(&folder.write(long)), FileError::TooLong { .. }));
         let path = folder.write("service 1: call by any\n");
         for mode in [0o664, 0o646] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the file is ours");
-            assert!(matches!(why(&path), PolicyFileError::Writable { .. }));
+            assert!(matches!(refused(&path), FileError::Permitted { verb: "write", .. }));
         }
-        assert!(matches!(why(&folder.0), PolicyFileError::NoFile { .. }));
-        assert!(matches!(why(&folder.0.join("absent")), PolicyFileError::Unreadable { .. }));
+        assert!(matches!(refused(&folder.0), FileError::NoFile { .. }));
+        assert!(matches!(refused(&folder.0.join("absent")), FileError::Unreadable { .. }));
     }
 
     #[test]

@@ -55,9 +55,10 @@ impl Page {
         self.items().filter(|item| item.left_out.is_none())
     }
 
-    /// Why objects are left out, one by one; of pages of [`Client::scan_naming_left_out`].
-    pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
-        self.items().filter_map(|item| item.left_out)
+    /// The keys of objects that are left out, and why they are; of pages of
+    /// [`Client::scan_naming_left_out`].
+    pub fn left_out(&self) -> impl Iterator<Item = (&[u8], LeftOut)> {
+        self.items().filter_map(|item| Some((item.key, item.left_out?)))
     }
 
     fn items(&self) -> impl Iterator<Item = ScanItem<'_>> {
@@ -162,8 +163,8 @@ impl<'e> Client<'e> {
         self.page(table, from, page_bytes.min(PAGE_BYTES_MAX) as u32)
     }
 
-    /// The same; pages also say which objects are left out of them, because only Redis clients read them: see
-    /// [`Page::left_out`]. Shards of an older version do not say.
+    /// The same; pages also name the objects that are left out of them, because they are not read at one go:
+    /// see [`Page::left_out`]. Shards of an older version do not.
     pub fn scan_naming_left_out(
         &self,
         table: TableId,

@@ -8,6 +8,7 @@ mod found;
 mod many;
 mod once;
 mod operation;
+mod parts;
 mod placement;
 mod receipt;
 mod tables;
@@ -22,6 +23,7 @@ pub use failure::Failure;
 pub use found::FoundObject;
 pub use many::{Page, ScanPosition};
 pub use operation::Operation;
+pub use parts::FoundPart;
 pub use receipt::Receipt;
 pub use tables::CreateTableAtError;
 
@@ -34,8 +36,8 @@ use placement::{KnownPlacement, Route};
 use crate::store::{Condition, IncrementError, ReadError, WriteError};
 use crate::wire::{
     Code, CreateTableResponse, DELETE, DeleteRequest, GET, GetRequest, HAND_OVER, INCREMENT,
-    IncrementRequest, IncrementResponse, PUT, PutRequest, REPLICATION, Replication, SCRUB, STATISTICS,
-    ShardStatistics, WriteResponse, decode_scrubbed, found, hash_slot,
+    IncrementRequest, IncrementResponse, PUT, PartResponse, PutRequest, REPLICATION, Replication, SCRUB,
+    STATISTICS, ShardStatistics, WriteResponse, decode_scrubbed, found, hash_slot,
 };
 use crate::{Name, Value};
 
@@ -240,6 +242,9 @@ pub fn fuzz_answers(bytes: &[u8]) {
     let _malformed = (WriteResponse::decode(bytes), IncrementResponse::decode(bytes));
     let _malformed = (Replication::decode(bytes), decode_scrubbed(bytes));
     let _malformed = CreateTableResponse::decode(bytes);
+    if let Ok(Some(found)) = PartResponse::decode(bytes) {
+        assert_eq!(found.part.len() + PartResponse::HEADER_BYTES, bytes.len(), "the part ends the answer");
+    }
     if let Ok(statistics) = ShardStatistics::decode(bytes) {
         assert!((1..=crate::wire::SHARDS_MAX).contains(&statistics.shards), "a client makes room for them");
         assert!(statistics.shard < statistics.shards && statistics.tables.len() < bytes.len());

@@ -445,7 +445,7 @@ impl Durable {
     }
 }
 
-/// A random number that nothing else has.
+/// A random number: that two are the same is left to chance, of 64 bits.
 pub(crate) fn fresh_number() -> u64 {
     let mut bytes = [0; 8];
     while getrandom(&mut bytes, GetRandomFlags::empty()) != Ok(bytes.len()) {}

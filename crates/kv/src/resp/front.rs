@@ -20,6 +20,7 @@ use super::listener::{ListenError, Listener, Place};
 use super::parse::Parser;
 use super::running::{run, run_own};
 use super::session::Session;
+use super::spares::Spares;
 use super::{Options, unix_ms};
 use crate::{SharedShard, TableGuard};
 
@@ -37,12 +38,6 @@ const LONG_READ_BYTES: usize = 1 << 20;
 
 /// The same of all clients in a turn; the others are read from in the next one.
 const TURN_LONG_BYTES: usize = 4 << 20;
-
-/// Memory for replies that is kept for other clients.
-const SPARE_BUFFERS: usize = 256;
-
-/// The longest of it.
-const SPARE_BYTES_MAX: usize = 64 << 10;
 
 /// Clients that are accepted in a turn.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -79,7 +74,7 @@ pub struct Front {
     full_turns: usize,
     ready: Vec<Ready>,
     parser: Parser,
-    spare: Vec<Vec<u8>>,
+    spares: Spares,
     look_at_ms: u64,
     is_out_of_descriptors: bool,
 }
@@ -134,7 +129,7 @@ impl Front {
             full_turns: 0,
             ready: Vec::new(),
             parser: Parser::default(),
-            spare: Vec::new(),
+            spares: Spares::default(),
             look_at_ms: 0,
             is_out_of_descriptors: false,
         })
@@ -331,7 +326,7 @@ impl Front {
 
     /// Runs what has come; says when the shard has something to do by itself.
     fn execute(&mut self) -> Next {
-        let Self { engine, shared, arena, ready, parser, spare, .. } = self;
+        let Self { engine, shared, arena, ready, parser, spares, .. } = self;
         let mut guard = shared.lock();
         engine.prepare(&mut guard);
         engine.follow_log(&guard);
@@ -340,7 +335,7 @@ impl Front {
             let Some(mut connection) = engine.clients.take(client) else { continue };
             engine.current = client;
             if connection.output.capacity() == 0 {
-                connection.output = spare.pop().unwrap_or_default();
+                connection.output = spares.take();
             }
             if connection.input.is_empty() {
                 let bytes = &arena[start..end];
@@ -385,10 +380,7 @@ impl Front {
                 self.ready.push(Ready { client, start: 0, end: 0 });
             }
             if connection.unsent_bytes() == 0 {
-                let buffer = core::mem::take(&mut connection.output);
-                if self.spare.len() < SPARE_BUFFERS && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
-                    self.spare.push(buffer);
-                }
+                self.spares.keep(core::mem::take(&mut connection.output));
             }
             connection.trim();
             self.engine.clients.count_bytes(client);

@@ -19,6 +19,7 @@ mod reading;
 mod reply;
 mod running;
 mod session;
+mod spares;
 mod words;
 
 use core::time::Duration;

@@ -9,6 +9,7 @@ mod counters;
 mod creating;
 mod durable;
 mod once;
+mod parts;
 mod placement;
 mod results;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use farcall_driver::CounterFile;
 pub use answer::Answer;
 pub use counters::ShardCounters;
 pub(crate) use durable::NotExtended;
+use parts::Uploads;
 use placement::Placement;
 #[cfg(test)]
 pub(crate) use results::Known;
@@ -28,11 +30,11 @@ pub(crate) use results::{Recorded, Results};
 use crate::durable::{Durable, Level};
 use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
-    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest,
-    HAND_OVER, IMPORT, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET, MULTI_PUT,
-    Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE, PAGE_BYTES_MAX, PUT,
-    PutRequest, REPLICATION, SCAN, SCRUB, SLOT_MAP, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
-    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
+    ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GET_PART,
+    GetRequest, HAND_OVER, IMPORT, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET,
+    MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE,
+    PAGE_BYTES_MAX, PUT, PUT_PART, PutRequest, REPLICATION, SCAN, SCRUB, SLOT_MAP, STATISTICS, ScanRequest,
+    ScanResponse, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
 };
 use crate::{Name, TableId};
 
@@ -73,6 +75,8 @@ pub struct Shard {
     placement: Option<Box<Placement>>,
     /// Results of writes that happen once.
     results: Results,
+    /// Long values that come part by part.
+    uploads: Uploads,
     counters: ShardCounters,
     turn: Turn,
     /// Where answers of several objects are put together.
@@ -88,9 +92,9 @@ impl Shard {
         assert!(shard < shards, "shards are counted from 0");
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
         let (turn, gathered) = (Turn::LONG, Vec::new());
-        let results = Results::default();
+        let (results, uploads) = (Results::default(), Uploads::default());
         let (durable, placement) = (None, None);
-        Self { store, shard, shards, durable, placement, results, counters, turn, gathered }
+        Self { store, shard, shards, durable, placement, results, uploads, counters, turn, gathered }
     }
 
     /// Does so much of each request for many objects from now on.
@@ -114,9 +118,11 @@ impl Shard {
         self.store.create_table(name)
     }
 
-    /// Removes some objects of dropped tables; says whether there may be more.
+    /// Removes some objects of dropped tables, and long values whose parts come no more; says whether there
+    /// may be more.
     #[inline]
     pub fn sweep(&mut self) -> bool {
+        self.uploads.drop_idle();
         self.store.sweep()
     }
 
@@ -201,6 +207,8 @@ impl Shard {
             HAND_OVER => self.hand_over(reply),
             SLOT_MAP => self.tell_map(reply),
             IMPORT => self.import(message, reply),
+            GET_PART => self.get_part(message, reply),
+            PUT_PART => self.put_part(message, reply),
             _ => self.refuse(reply, Code::Malformed),
         }
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::durable::Parked;
 use crate::store::{Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext};
-use crate::wire::ScanItem;
+use crate::wire::{GetPartRequest, PART_BYTES_MAX, PartResponse, PutPartRequest, ScanItem};
 use crate::{TABLE_NAME_BYTES_MAX, Value};
 
 /// Takes one answer.
@@ -60,7 +60,10 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn every_message_is_answered_once_and_the_store_stays_whole(
-        requests in prop::collection::vec((GET.0 - 1..CREATE_TABLE_AT.0 + 2, message()), 1..50),
+        requests in prop::collection::vec(
+            (prop_oneof![GET.0 - 1..CREATE_TABLE_AT.0 + 2, GET_PART.0..PUT_PART.0 + 2], message()),
+            1..50,
+        ),
     ) {
         let (mut shard, table) = shard();
         let name = Name::new(table, b"an object of somebody else").expect("a good key");
@@ -209,6 +212,161 @@ fn long_values_are_refused_and_left_out_of_pages() {
     drop(held);
     while shard.store_mut().sweep() {}
     assert!(shard.store().statistics().live_bytes < 100);
+}
+
+/// Sends a value part by part, all but the last `kept` bytes; gives the answer to the last one that was sent.
+fn put_parts(
+    shard: &mut Shard,
+    put: PutPartRequest<'_>,
+    value: &[u8],
+    kept: usize,
+) -> Result<WriteResponse, Code> {
+    let (mut upload, mut last) = (0, Err(Code::Done));
+    for (number, part) in value[..value.len() - kept].chunks(PART_BYTES_MAX).enumerate() {
+        let (offset, value_bytes) = ((number * PART_BYTES_MAX) as u64, value.len() as u64);
+        let mut message = Vec::new();
+        PutPartRequest { upload, offset, value_bytes, part, ..put }.encode(&mut message);
+        let response = WriteResponse::decode(&answer(shard, PUT_PART, &message)?).expect("a response");
+        (upload, last) = (response.version, Ok(response));
+        if response.code != Code::Done {
+            break;
+        }
+    }
+    last
+}
+
+fn part(shard: &mut Shard, name: Name<'_>, version: u64, offset: usize) -> Result<(u64, u64, Vec<u8>), Code> {
+    let mut message = Vec::new();
+    GetPartRequest { name, version, offset: offset as u64, bytes: u32::MAX }.encode(&mut message);
+    let found = answer(shard, GET_PART, &message)?;
+    let found = PartResponse::decode(&found).expect("a response");
+    Ok(found.map_or((0, 0, Vec::new()), |found| (found.version, found.value_bytes, found.part.to_vec())))
+}
+
+#[test]
+fn a_long_value_is_written_and_read_part_by_part() {
+    let mut shard = Shard::new(Store::new(2 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    let table = shard.create_table("t").expect("the first");
+    let name = Name::new(table, b"long").expect("a key");
+    let value: Vec<u8> = (0..2 * crate::VALUE_BYTES_MAX + 5).map(|byte| (byte % 251) as u8).collect();
+    let put = PutPartRequest {
+        name,
+        condition: Condition::Always,
+        upload: 0,
+        value_bytes: 0,
+        offset: 0,
+        part: b"",
+    };
+    assert_eq!(part(&mut shard, name, 0, 0), Ok((0, 0, Vec::new())), "there is none");
+    let begun = put_parts(&mut shard, put, &value, 5).expect("room");
+    assert_eq!(
+        (begun.code, part(&mut shard, name, 0, 0)),
+        (Code::Done, Ok((0, 0, Vec::new()))),
+        "it is not whole"
+    );
+    let written = put_parts(&mut shard, put, &value, 0).expect("room");
+    let (mut read, version) = (Vec::new(), written.version);
+    while read.len() < value.len() {
+        let (found, value_bytes, bytes) = part(&mut shard, name, version, read.len()).expect("it is there");
+        assert_eq!((found, value_bytes), (version, value.len() as u64));
+        assert!((1..=PART_BYTES_MAX).contains(&bytes.len()));
+        read.extend(bytes);
+    }
+    assert!(read == value, "all of it came back");
+    assert_eq!(part(&mut shard, name, version, value.len()), Ok((version, value.len() as u64, Vec::new())));
+    assert_eq!(part(&mut shard, name, version + 1, 0), Ok((version, value.len() as u64, Vec::new())));
+    // A short value has one part.
+    let short = Value::new(b"short").expect("short");
+    shard.store_mut().put(name, short, Condition::Always).expect("a write takes its place");
+    let (_, value_bytes, bytes) = part(&mut shard, name, 0, 1).expect("it is there");
+    assert_eq!((value_bytes, &*bytes), (5, &b"hort"[..]));
+}
+
+#[test]
+fn an_upload_that_is_refused_or_given_up_leaves_nothing() {
+    let mut shard = Shard::new(Store::new(2 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    let table = shard.create_table("t").expect("the first");
+    let name = Name::new(table, b"long").expect("a key");
+    let value = vec![7; 2 * crate::VALUE_BYTES_MAX];
+    let put = PutPartRequest {
+        name,
+        condition: Condition::Absent,
+        upload: 0,
+        value_bytes: 0,
+        offset: 0,
+        part: b"",
+    };
+    let begun = put_parts(&mut shard, put, &value, PART_BYTES_MAX).expect("room");
+    let rest = PutPartRequest {
+        upload: begun.version,
+        value_bytes: value.len() as u64,
+        offset: (value.len() - PART_BYTES_MAX) as u64,
+        part: &value[..PART_BYTES_MAX],
+        ..put
+    };
+    let send = |shard: &mut Shard, part: PutPartRequest<'_>| {
+        let mut message = Vec::new();
+        part.encode(&mut message);
+        answer(shard, PUT_PART, &message)
+    };
+    // Of another upload, of another place in it, and of another object.
+    let other = Name::new(table, b"other").expect("a key");
+    for wrong in [
+        PutPartRequest { upload: rest.upload ^ 1, ..rest },
+        PutPartRequest { offset: rest.offset - PART_BYTES_MAX as u64, ..rest },
+        PutPartRequest { name: other, ..rest },
+    ] {
+        assert_eq!(send(&mut shard, wrong), Err(Code::ClientForgotten));
+    }
+    // The condition must hold with the last part, too.
+    let short = Value::new(b"short").expect("short");
+    let version = shard.store_mut().put(name, short, Condition::Always).expect("room");
+    let refused = WriteResponse::decode(&send(&mut shard, rest).expect("an answer")).expect("a response");
+    assert_eq!((refused.code, refused.version), (Code::WrongVersion, version));
+    assert_eq!(
+        send(&mut shard, PutPartRequest { condition: Condition::Always, ..rest }),
+        Err(Code::ClientForgotten)
+    );
+    // One that is given up.
+    let put = PutPartRequest { condition: Condition::Always, ..put };
+    let begun = put_parts(&mut shard, put, &value, PART_BYTES_MAX).expect("room");
+    let rest = PutPartRequest { upload: begun.version, condition: Condition::Always, ..rest };
+    assert!(send(&mut shard, PutPartRequest { part: b"", ..rest }).is_ok());
+    assert_eq!(send(&mut shard, rest), Err(Code::ClientForgotten));
+    while shard.sweep() {}
+    assert!(shard.store().statistics().live_bytes < 1000, "only the short value is there");
+    let unknown = Name::new(TableId(1), b"k").expect("a key");
+    assert_eq!(part(&mut shard, unknown, 0, 0), Err(Code::UnknownTable));
+    assert_eq!(
+        put_parts(&mut shard, PutPartRequest { name: unknown, ..put }, &value, 0),
+        Err(Code::UnknownTable)
+    );
+}
+
+#[test]
+fn a_shard_has_as_many_uploads_as_it_may_and_no_more() {
+    let mut shard = Shard::new(Store::new(2 * MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    let table = shard.create_table("t").expect("the first");
+    let name = Name::new(table, b"long").expect("a key");
+    let value = vec![7; 2 * crate::VALUE_BYTES_MAX];
+    let put = PutPartRequest {
+        name,
+        condition: Condition::Always,
+        upload: 0,
+        value_bytes: 0,
+        offset: 0,
+        part: b"",
+    };
+    // Only the first part of each is sent.
+    let begin = |shard: &mut Shard| put_parts(shard, put, &value, value.len() - wire_align());
+    let taken = (0..100).take_while(|_| begin(&mut shard).is_ok()).count();
+    assert_eq!(taken, 64);
+    assert_eq!(begin(&mut shard), Err(Code::Busy));
+}
+
+/// The shortest first part.
+fn wire_align() -> usize {
+    crate::wire::PART_ALIGN
 }
 
 /// A replica is read next, and knows nothing of what a damaged log had of uploads.

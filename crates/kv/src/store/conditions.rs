@@ -17,7 +17,7 @@ pub enum Condition {
 impl Condition {
     /// Whether an object that has `version`, 0 when it does not exist, fulfils it.
     #[inline]
-    pub(super) fn check(self, version: u64) -> Result<(), WriteError> {
+    pub(crate) fn check(self, version: u64) -> Result<(), WriteError> {
         let wanted = match self {
             Self::Always => return Ok(()),
             Self::Absent => 0,

@@ -6,6 +6,7 @@
 mod code;
 mod fields;
 mod hash_slot;
+mod parts;
 mod replication;
 mod request;
 mod response;
@@ -16,6 +17,7 @@ pub use code::{Code, NotReplicated};
 pub(crate) use fields::Fields;
 pub use fields::Malformed;
 pub use hash_slot::{HASH_SLOTS, hash_slot};
+pub use parts::{GetPartRequest, PART_ALIGN, PART_BYTES_MAX, PartResponse, PutPartRequest};
 pub use replication::{Replication, decode_scrub, decode_scrubbed, encode_scrubbed};
 pub use request::{
     CreateTableRequest, DeleteRequest, GetRequest, IncrementRequest, MultiGetRequest, MultiPutRequest,
@@ -71,6 +73,10 @@ pub const SLOT_MAP: Service = Service(290);
 pub const IMPORT: Service = Service(291);
 /// Says that the map of hash slots has changed.
 pub const LOOK_AT_MAP: Service = Service(292);
+/// Reads a part of an object's value. Shards of older versions refuse it, and the next, as malformed.
+pub const GET_PART: Service = Service(293);
+/// Writes a part of a value that is longer than a message.
+pub const PUT_PART: Service = Service(294);
 
 /// The most shards of a store.
 pub const SHARDS_MAX: u32 = 1024;

@@ -15,7 +15,7 @@ const ALWAYS: u64 = u64::MAX;
 /// A version that no object gets so far either. It stands for the two that mean something else.
 const NEVER: u64 = u64::MAX - 1;
 
-fn wire_condition(condition: Condition) -> u64 {
+pub(super) fn wire_condition(condition: Condition) -> u64 {
     match condition {
         Condition::Always => ALWAYS,
         Condition::Absent => 0,
@@ -24,7 +24,7 @@ fn wire_condition(condition: Condition) -> u64 {
     }
 }
 
-fn condition_of(version: u64) -> Condition {
+pub(super) fn condition_of(version: u64) -> Condition {
     match version {
         ALWAYS => Condition::Always,
         0 => Condition::Absent,
@@ -33,11 +33,11 @@ fn condition_of(version: u64) -> Condition {
 }
 
 #[inline(always)]
-fn name(table: u64, key: &[u8]) -> Result<Name<'_>, Malformed> {
+pub(super) fn name(table: u64, key: &[u8]) -> Result<Name<'_>, Malformed> {
     Name::new(TableId(table), key).map_err(|_| Malformed)
 }
 
-fn put_lengths(to: &mut Vec<u8>, lengths: &[usize]) {
+pub(super) fn put_lengths(to: &mut Vec<u8>, lengths: &[usize]) {
     lengths.iter().for_each(|&length| to.extend_from_slice(&(length as u32).to_le_bytes()));
 }
 

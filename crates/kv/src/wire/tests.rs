@@ -58,6 +58,22 @@ fn store() -> Store {
     store
 }
 
+fn get_part() -> GetPartRequest<'static> {
+    GetPartRequest { name: name(b"k"), version: 7, offset: 0x4_0000, bytes: 0x4_0000 }
+}
+
+/// The last one.
+fn put_part() -> PutPartRequest<'static> {
+    PutPartRequest {
+        name: name(b"k"),
+        condition: Condition::Always,
+        upload: 0x1234,
+        value_bytes: (1 << 20) + 4,
+        offset: 1 << 20,
+        part: b"part",
+    }
+}
+
 fn messages() -> BTreeMap<&'static str, Vec<u8>> {
     let store = store();
     let object = |key| store.get(name(key)).expect("a table");
@@ -135,6 +151,15 @@ fn messages() -> BTreeMap<&'static str, Vec<u8>> {
             "create table at, flushed, answer",
             CreateTableResponse { table: table(), level: Level::Flushed }.encode().to_vec(),
         ),
+        ("get part", message(|to| get_part().encode(to))),
+        (
+            "get part, answer",
+            message(|to| {
+                PartResponse::begin(7, 2 << 20, to);
+                to.extend_from_slice(b"part");
+            }),
+        ),
+        ("put part", message(|to| put_part().encode(to))),
         ("scan", scan(ScanFrom::Hash(0x1234))),
         ("scan, behind a key", scan(ScanFrom::After(b"k"))),
         ("scan, answer", page),
@@ -181,6 +206,8 @@ fn the_document_names_every_code_and_service() {
         STATISTICS,
         DROP_TABLE,
         CREATE_TABLE_AT,
+        GET_PART,
+        PUT_PART,
     ] {
         assert!(DOCUMENT.contains(&format!("\n| {} | ", service.0)), "{service:?}");
     }
@@ -229,6 +256,37 @@ fn what_is_written_is_read() {
     assert_eq!(next("scan, answer, last page"), Ok(ScanNext::End));
     assert_eq!(next("scan, answer, next page behind its last object"), Ok(ScanNext::AfterLast));
     assert_eq!(ShardStatistics::decode(&messages["statistics, answer"]), Ok(statistics()));
+    assert_eq!(GetPartRequest::decode(&messages["get part"]), Ok(get_part()));
+    let found = PartResponse { version: 7, value_bytes: 2 << 20, part: b"part" };
+    assert_eq!(PartResponse::decode(&messages["get part, answer"]), Ok(Some(found)));
+    assert_eq!(PartResponse::decode(&PartResponse::NONE), Ok(None));
+    assert_eq!(PutPartRequest::decode(&messages["put part"]), Ok(put_part()));
+}
+
+#[test]
+fn what_cannot_be_a_part_of_a_long_value_is_malformed() {
+    let (last, whole) = (put_part(), vec![7; PART_BYTES_MAX + PART_ALIGN]);
+    let first = PutPartRequest { upload: 0, offset: 0, part: &whole[..PART_BYTES_MAX], ..last };
+    let taken = [last, first, PutPartRequest { part: b"", ..last }];
+    assert!(taken.iter().all(PutPartRequest::is_part));
+    assert!(last.is_last() && !first.is_last());
+    for (wrong, why) in [
+        (PutPartRequest { part: &whole, ..first }, "it is longer than a part may be"),
+        (PutPartRequest { part: &whole[..100], ..first }, "more follows, and it is no whole pieces"),
+        (PutPartRequest { part: b"longer", ..last }, "it is more than the value"),
+        (PutPartRequest { offset: (1 << 20) - 1, part: b"parts", ..last }, "it begins within a piece"),
+        (PutPartRequest { upload: 0, ..last }, "it continues nothing"),
+        (PutPartRequest { upload: 5, ..first }, "a first one has no number yet"),
+        (PutPartRequest { part: b"", ..first }, "nothing was begun that it could end"),
+        (PutPartRequest { value_bytes: 1 << 20, ..first }, "the value is one that is written at one go"),
+        (PutPartRequest { value_bytes: (512 << 20) + 1, ..first }, "no value is that long"),
+        (PutPartRequest { offset: u64::MAX, ..last }, "it ends nowhere"),
+    ] {
+        assert!(!wrong.is_part(), "{why}");
+        assert_eq!(PutPartRequest::decode(&message(|to| wrong.encode(to))), Err(Malformed), "{why}");
+    }
+    assert_eq!(PartResponse::decode(&[0; 16]), Err(Malformed), "a part of nothing");
+    assert_eq!(PartResponse::decode(&[1; 15]), Err(Malformed));
 }
 
 #[test]

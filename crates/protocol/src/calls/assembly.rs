@@ -7,6 +7,7 @@
 use super::gaps::Gaps;
 use super::lots::Lots;
 use super::sending::Cut;
+use super::spares::Spares;
 use super::window::Window;
 
 /// What a piece did.
@@ -50,9 +51,9 @@ pub struct Assembly {
 impl Assembly {
     /// An empty message. The caller has checked `total` against the session's limit. `None` when the system
     /// has no memory for it.
-    pub(super) fn new(tag: u16, total: u32, cut: &Cut) -> Option<Self> {
+    pub(super) fn new(tag: u16, total: u32, cut: &Cut, spares: &mut Spares) -> Option<Self> {
         let pieces = total.div_ceil(cut.fragment_bytes);
-        let (mut bytes, mut present) = (Vec::new(), Vec::new());
+        let (mut bytes, mut present) = (spares.take(total as usize).unwrap_or_default(), Vec::new());
         bytes.try_reserve_exact(total as usize).ok()?;
         present.try_reserve_exact(pieces.div_ceil(64) as usize).ok()?;
         present.resize(pieces.div_ceil(64) as usize, 0);

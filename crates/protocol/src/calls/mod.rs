@@ -40,6 +40,7 @@ mod receive_piece;
 mod receive_whole;
 mod sending;
 mod server;
+mod spares;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timers;
@@ -68,6 +69,7 @@ use ready::Ready;
 pub(crate) use ready::{Side, SlotRef};
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
+use spares::Spares;
 pub(crate) use window::Window;
 
 /// Room from the start for sessions that wait for ticks, so that an endpoint with a small number of peers
@@ -91,6 +93,7 @@ pub struct Calls<B, P: Policy> {
     /// After how many ticks of silence about it a result, or a part of a request, is dropped.
     keep_ticks: u32,
     budget: Budget,
+    spares: Spares,
     /// The packet that was sealed last.
     sealed: Vec<u8>,
     /// Sessions that are being ticked; empty between ticks.
@@ -114,6 +117,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         Ok(Self {
             keep_ticks: u32::try_from(keep_ticks).unwrap_or(u32::MAX).max(1),
             budget: Budget::new(&session),
+            spares: Spares::default(),
             sessions: Sessions::new(session, P::PROTOCOL, identity, entropy)?,
             channels: Vec::new(),
             ready: Ready::default(),
@@ -261,8 +265,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         }
         channel.room_bytes = self.budget.room(channel.held_bytes);
         channel.window.at(now);
-        let Self { ready, policy, counters, .. } = self;
-        let delivery = channel.handle(&header, packet, ready, policy, counters);
+        let Self { ready, policy, counters, spares, .. } = self;
+        let delivery = channel.handle(&header, packet, ready, policy, counters, spares);
         self.budget.follow(channel);
         delivery
     }
@@ -289,6 +293,17 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             assembled => assembled,
         };
         self.handle_from(from, || None, opened, now).map(|delivery| delivery.map_payload(in_place))
+    }
+
+    /// Memory for a long message that is given away to be sent: of one that has ended, if there is one that
+    /// fits.
+    pub fn take_buffer(&mut self, bytes: usize) -> Vec<u8> {
+        self.spares.take(bytes).unwrap_or_default()
+    }
+
+    /// Takes the memory of a long message that has ended, for the next one.
+    pub fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        self.spares.keep(buffer);
     }
 
     /// Counts bytes that the transport stores of a peer's messages as held for it: see

@@ -10,6 +10,7 @@ use super::policy::Policy;
 use super::ready::{Ready, Side, SlotRef};
 use super::receive_piece::Arrival;
 use super::receive_whole::Whole;
+use super::spares::Spares;
 use super::upkeep::Control;
 
 /// A piece of a long message, and which one.
@@ -39,9 +40,10 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         ready: &mut Ready,
         policy: &mut P,
         counters: &mut Counters,
+        spares: &mut Spares,
     ) -> Option<Delivery> {
         if header.opcode != Opcode::Whole {
-            return self.handle_other(header, packet, ready, policy, counters);
+            return self.handle_other(header, packet, ready, policy, counters, spares);
         }
         let Ok((tag, payload)) = parse_whole(header, packet, P::PROTOCOL) else {
             counters.malformed += 1;
@@ -60,6 +62,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         ready: &mut Ready,
         policy: &mut P,
         counters: &mut Counters,
+        spares: &mut Spares,
     ) -> Option<Delivery> {
         let Ok(packet) = MessagePacket::parse(header, packet, P::PROTOCOL) else {
             counters.malformed += 1;
@@ -80,8 +83,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         self.heard_about(header.call, side, ready);
         let mut work = Work { channel: self, ready, policy, counters, key: header.call, flags: header.flags };
         match side {
-            Side::Server => work.as_server(packet),
-            Side::Caller => work.as_caller(packet),
+            Side::Server => work.as_server(packet, spares),
+            Side::Caller => work.as_caller(packet, spares),
         }
     }
 
@@ -126,7 +129,12 @@ pub(super) struct Work<'w, B, P: Policy> {
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// Makes room for a long message, if it is a possible one and the peer may make us hold so much.
-    pub(super) fn new_assembly(&mut self, piece: &Piece<'_>, side: Side) -> Option<Assembly> {
+    pub(super) fn new_assembly(
+        &mut self,
+        piece: &Piece<'_>,
+        side: Side,
+        spares: &mut Spares,
+    ) -> Option<Assembly> {
         let route = &self.channel.route;
         if piece.total <= route.cut.whole_bytes_max || piece.total > route.message_bytes_max {
             self.counters.malformed += 1;
@@ -134,7 +142,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
         let cut = route.cut;
         let has_room = self.channel.has_room_for(piece.total as usize);
-        let assembly = if has_room { Assembly::new(piece.tag, piece.total, &cut) } else { None };
+        let assembly = if has_room { Assembly::new(piece.tag, piece.total, &cut, spares) } else { None };
         if assembly.is_none() {
             self.counters.assembly_full += 1;
             let reference = self.channel.reference(self.key.slot(), side);

@@ -8,11 +8,12 @@ use super::event::{Delivery, Received};
 use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
+use super::spares::Spares;
 use super::upkeep::Control;
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call of ours.
-    pub(super) fn as_caller(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
+    pub(super) fn as_caller(&mut self, packet: MessagePacket<'_>, spares: &mut Spares) -> Option<Delivery> {
         let Some(caller) = self.channel.callers.get_mut(usize::from(self.key.slot())) else {
             return self.malformed();
         };
@@ -24,7 +25,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
         match packet {
             MessagePacket::Fragment { tag, total, offset, payload } => {
-                self.response_piece(Piece { tag, total, offset, payload })
+                self.response_piece(Piece { tag, total, offset, payload }, spares)
             }
             MessagePacket::Grant { offset, priority } => self.request_granted(offset, priority),
             MessagePacket::Resend { ranges, priority } => self.request_wanted(ranges, priority),
@@ -47,10 +48,10 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         None
     }
 
-    fn response_piece(&mut self, piece: Piece<'_>) -> Option<Delivery> {
+    fn response_piece(&mut self, piece: Piece<'_>, spares: &mut Spares) -> Option<Delivery> {
         let slot = usize::from(self.key.slot());
         if matches!(self.channel.callers[slot].state, CallerState::Requesting) {
-            let response = self.new_assembly(&piece, Side::Caller)?;
+            let response = self.new_assembly(&piece, Side::Caller, spares)?;
             self.channel.held_bytes += response.total() as usize;
             self.channel.callers[slot].receive(response);
         }

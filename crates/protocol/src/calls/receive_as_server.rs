@@ -11,6 +11,7 @@ use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::server::{ServerSlot, ServerState};
+use super::spares::Spares;
 use super::upkeep::Control;
 
 /// How many slots a request may be ahead of those that are known. Beyond, it has to come again, when those in
@@ -75,12 +76,12 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call to us.
-    pub(super) fn as_server(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
+    pub(super) fn as_server(&mut self, packet: MessagePacket<'_>, spares: &mut Spares) -> Option<Delivery> {
         let opens = matches!(packet, MessagePacket::Fragment { .. } | MessagePacket::Resend { .. });
         self.channel.admit_request(self.key, opens, self.policy, self.counters)?;
         match packet {
             MessagePacket::Fragment { tag, total, offset, payload } => {
-                self.request_piece(Piece { tag, total, offset, payload })
+                self.request_piece(Piece { tag, total, offset, payload }, spares)
             }
             MessagePacket::Grant { offset, priority } => self.response_granted(offset, priority),
             MessagePacket::Resend { ranges, priority } => self.response_wanted(ranges, priority),
@@ -128,11 +129,11 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         None
     }
 
-    fn request_piece(&mut self, piece: Piece<'_>) -> Option<Delivery> {
+    fn request_piece(&mut self, piece: Piece<'_>, spares: &mut Spares) -> Option<Delivery> {
         let slot = usize::from(self.key.slot());
         match self.channel.servers[slot].state {
             ServerState::Expected => {
-                let request = self.new_assembly(&piece, Side::Server)?;
+                let request = self.new_assembly(&piece, Side::Server, spares)?;
                 self.channel.change_server(self.key.slot(), |server| server.receive(request));
                 let reference = self.channel.reference(self.key.slot(), Side::Server);
                 self.channel.wake(reference, self.ready);

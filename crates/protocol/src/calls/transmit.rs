@@ -2,7 +2,7 @@
 //!
 //! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one
 //! packet, and of the long messages the one with the fewest bytes to go. A policy may hold messages back, and
-//! may let the oldest of the long ones go first for once.
+//! may now and then let a packet of the oldest long message go before all other messages.
 
 use crate::session::PeerAddress;
 use crate::wire::{

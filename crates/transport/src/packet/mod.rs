@@ -18,6 +18,7 @@ mod transmit;
 use core::mem;
 use core::time::Duration;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant};
@@ -33,6 +34,7 @@ use mailbox::Mailbox;
 use outbound::{Lent, to_protocol};
 use transmit::Transmitter;
 
+use crate::home::Home;
 use crate::trace::CallTracer;
 use crate::{Holdings, LifeWatch, SessionId, Sink, Taken, Transport, TransportLimits, Watching};
 
@@ -49,6 +51,8 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     calls: Calls<Lent, P>,
     mail: Mailbox,
     loans: HeapLoans,
+    /// Where the memory of long messages comes back.
+    home: Arc<Home>,
     tracer: CallTracer,
     transmitter: Transmitter,
     watching: Watching,
@@ -87,6 +91,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             calls,
             mail: Mailbox::new(tags, config),
             loans: HeapLoans::new(config.loan_bytes_max),
+            home: Arc::default(),
             tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
             watching: Watching::default(),
@@ -204,6 +209,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         if received == 0 {
             return 0;
         }
+        self.home.take(|buffer| self.calls.keep_buffer(buffer));
         if let Some(found) = self.tracer.begin() {
             self.mark_received(&self.burst, found);
         }

@@ -1,13 +1,18 @@
 //! What the seam promises of packets: the verbs, and packets to the sink.
 
+use std::sync::Arc;
+
 use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination, Loan, LoanError, Packet};
-use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
+use farcall_protocol::calls::{
+    CallError, Delivery, Payload, Policy, RECYCLED_BUFFER_BYTES_MAX, Received, ReplyTooLong,
+};
 use farcall_protocol::session::{self, EndReason, Opened, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Opcode};
 
 use super::PacketTransport;
 use super::messages::{MESSAGES, NOTICE_CALL, NOTICES, TAKEN};
+use crate::home::Home;
 use crate::trace::{event, wire_number};
 use crate::{
     CallId, Deliver, Incoming, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestBatch,
@@ -19,8 +24,6 @@ use crate::{
 pub enum Lent {
     Loan(Loan),
     Shared(crate::Payload),
-    /// A tagged message with its trailer.
-    Message(Vec<u8>),
 }
 
 impl AsRef<[u8]> for Lent {
@@ -28,7 +31,6 @@ impl AsRef<[u8]> for Lent {
         match self {
             Self::Loan(loan) => loan,
             Self::Shared(payload) => payload,
-            Self::Message(bytes) => bytes,
         }
     }
 }
@@ -89,13 +91,13 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
                 self.tracer.mark_request(event::DISPATCHED, request);
                 let mut assembled = None;
-                let payload = incoming(payload, packet, &mut assembled);
+                let payload = incoming(payload, packet, &mut assembled, &self.home);
                 sink.requests(self, &mut RequestBatch::single(request, Service(service), payload));
             }
             Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
                 Some(status) => {
                     let mut assembled = None;
-                    let payload = incoming(payload, packet, &mut assembled);
+                    let payload = incoming(payload, packet, &mut assembled, &self.home);
                     let response = Response { call: CallId(call), status, payload };
                     sink.responses(self, &mut ResponseBatch::single(from_protocol(session), response));
                 }
@@ -191,6 +193,17 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
+    /// What is too long for the buffer that a slot keeps is copied into memory that was used before.
+    #[inline]
+    fn copied_if_long<'p>(&mut self, payload: &'p [u8]) -> Payload<'p, Lent> {
+        if payload.len() <= RECYCLED_BUFFER_BYTES_MAX {
+            return Payload::Slice(payload);
+        }
+        let mut buffer = self.calls.take_buffer(payload.len());
+        buffer.extend_from_slice(payload);
+        Payload::Owned(Lent::Shared(crate::Payload::with_home(&self.home, buffer)))
+    }
+
     #[inline]
     fn submit_reply(&mut self, request: RequestId, status: Status, payload: Payload<'_, Lent>) {
         self.tracer.mark_request(event::REPLIED, request);
@@ -207,12 +220,14 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 impl<D: Datagram, P: Policy> Outbox for PacketTransport<D, P> {
     #[inline]
     fn call(&mut self, session: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted {
-        self.submit_call(session, call, service, Payload::Slice(payload))
+        let payload = self.copied_if_long(payload);
+        self.submit_call(session, call, service, payload)
     }
 
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]) {
-        self.submit_reply(request, status, Payload::Slice(payload));
+        let payload = self.copied_if_long(payload);
+        self.submit_reply(request, status, payload);
     }
 
     fn send(&mut self, session: SessionId, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
@@ -286,10 +301,13 @@ fn incoming<'a>(
     payload: Received,
     packet: &'a [u8],
     assembled: &'a mut Option<crate::Payload>,
+    home: &Arc<Home>,
 ) -> Incoming<'a> {
     match payload {
         Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
-        Received::Assembled(bytes) => Incoming::Owned(assembled.insert(bytes.into())),
+        Received::Assembled(bytes) => {
+            Incoming::Owned(assembled.insert(crate::Payload::with_home(home, bytes)))
+        }
     }
 }
 

@@ -105,7 +105,7 @@ impl<D: LaneDriver> Session<D> {
         }
         match payload.offer(|payload| self.transmit_counted(tag, payload, 0, submitted, shared)) {
             Ok(spare) => {
-                self.tx.messages.notices.has_passed(place);
+                self.tx.messages.notices.passed(place);
                 shared.counters.beyond_window.increment();
                 matcher.has_left(send, spare);
                 true

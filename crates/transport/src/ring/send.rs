@@ -476,7 +476,7 @@ impl<D: LaneDriver> Session<D> {
             let WaitingSend { send, tag, payload, submitted } = waiting;
             match payload.offer(|payload| self.transmit_message(tag, payload, submitted, shared)) {
                 Ok(spare) => {
-                    self.tx.messages.notices.has_left();
+                    self.tx.messages.notices.left();
                     matcher.has_left(send, spare);
                 }
                 Err(payload) => {

@@ -22,7 +22,7 @@ pub struct BenchKvArguments {
     #[arg(long, value_parser = whole_number::<64>)]
     pub ranks: Option<u64>,
     /// Client processes of each rank, which reach its daemon through shared-memory slots
-    #[arg(long, default_value = "1", value_parser = whole_number::<CLIENTS_MAX>)]
+    #[arg(long, default_value = "1", value_parser = whole_number::<CLIENTS_MAX>, conflicts_with = "sweep")]
     pub clients: u64,
     /// Requests that each client keeps in flight: its slots
     #[arg(
@@ -48,7 +48,7 @@ pub struct BenchKvArguments {
     #[arg(long, default_value = "3", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// Runs, by the same processes
-    #[arg(long, default_value = "3", value_parser = whole_number::<1000>)]
+    #[arg(long, default_value = "3", value_parser = whole_number::<1000>, conflicts_with = "vary")]
     pub runs: u64,
     /// Repeats everything with other numbers of clients, and finds the knee, such as clients=1,2,4,8,16
     #[arg(long, value_name = "clients=NUMBERS")]

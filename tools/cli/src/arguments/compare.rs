@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use farcall_lab::units::Size;
 
+use super::given::Given;
 use super::measuring::Rehearsal;
 use super::{Output, Recording, Tuning, parse_percent, parse_seconds, whole_number};
 
 /// `farcall compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
+    #[command(flatten)]
+    pub given: Given,
     /// Compares with the bare loops that show what this machine can do at best, against the performance
     /// budget
     #[arg(long)]

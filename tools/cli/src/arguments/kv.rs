@@ -274,7 +274,13 @@ pub struct KvServe {
 #[derive(Debug, Args)]
 pub struct KvBackup {
     /// Where it listens for primaries
-    #[arg(long, default_value = "127.0.0.1:7201", value_parser = host_port, value_name = "HOST:PORT")]
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7201",
+        value_parser = host_port,
+        value_name = "HOST:PORT",
+        conflicts_with = "export"
+    )]
     pub at: HostPort,
     /// Where it says that it is there
     #[arg(
@@ -301,16 +307,16 @@ pub struct KvBackup {
     #[arg(long, requires = "export")]
     pub partial: bool,
     /// What it may be lost with: no two replicas of a log go to one domain [default: this process]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "export")]
     pub domain: Option<String>,
     /// Who may write and read replicas: your own processes, or whoever reaches the backup
-    #[arg(long, default_value = "own", value_name = "WHO")]
+    #[arg(long, default_value = "own", value_name = "WHO", conflicts_with = "export")]
     pub allow: AllowArgument,
     /// The transport, which is that of the stores
-    #[arg(long, default_value = "ring+shm", value_name = "NAME")]
+    #[arg(long, default_value = "ring+shm", value_name = "NAME", conflicts_with = "export")]
     pub transport: TransportKind,
     /// Sets a parameter; can be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE")]
+    #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "export")]
     pub settings: Vec<String>,
     /// Writes one JSON object for each line to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]

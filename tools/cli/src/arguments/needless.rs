@@ -47,6 +47,11 @@ pub fn check_settings_needed(settings: &[String], transports: &[TransportKind]) 
     needless_one.map_or(Ok(()), |name| Err(needless("--set", name, transports)))
 }
 
+/// Refuses an option that stands for a parameter which the transport does not read.
+pub fn check_option_needed(option: &str, parameter: &str, transport: TransportKind) -> Result<(), Failure> {
+    if reads(transport, parameter) { Ok(()) } else { Err(needless(option, parameter, &[transport])) }
+}
+
 impl Tuning {
     /// Refuses parameters that none of the transports reads.
     pub fn check_needed(&self, transports: &[TransportKind]) -> Result<(), Failure> {

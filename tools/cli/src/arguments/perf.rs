@@ -12,6 +12,7 @@ use farcall_lab::run::workload::{Recorded, RecordedError, Reply, SizeMix};
 use farcall_lab::run::world::Role;
 use farcall_lab::units::Size;
 
+use super::given::Given;
 use super::measuring::{Faults, Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, count_or_none, one_of, parse_seconds, whole_number};
@@ -20,6 +21,8 @@ use crate::commands::perf::{WORKLOADS, Workload};
 /// `farcall perf`.
 #[derive(Clone, Debug, Args)]
 pub struct Perf {
+    #[command(flatten)]
+    pub given: Given,
     /// Tests to run [default: echo]
     #[arg(value_name = "TEST", value_parser = one_of(WORKLOADS, |test| test.name(), |test| test.about()))]
     pub tests: Vec<&'static dyn Workload>,

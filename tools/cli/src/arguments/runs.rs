@@ -176,7 +176,7 @@ pub struct Top {
     #[arg(long)]
     pub once: bool,
     /// Ends after this many intervals [default: at a key, or with the processes that were named]
-    #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
+    #[arg(long, value_parser = whole_number::<{ u64::MAX }>, conflicts_with = "once")]
     pub count: Option<u64>,
 }
 

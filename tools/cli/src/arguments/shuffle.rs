@@ -6,6 +6,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
+use super::given::Given;
 use super::measuring::{Faults, Rehearsal, Scaling, Tracing, Varying};
 use super::ranks::OverRanks;
 use super::{Output, Recording, Tuning, whole_number};
@@ -14,6 +15,8 @@ use crate::commands::shuffle::PlacementArgument;
 /// `farcall shuffle`.
 #[derive(Clone, Debug, Args)]
 pub struct Shuffle {
+    #[command(flatten)]
+    pub given: Given,
     /// Numbers of nodes, separated by commas [default: 20; all ranks of a launcher]
     #[arg(long, value_delimiter = ',', value_parser = node_count)]
     pub nodes: Vec<u32>,
@@ -33,7 +36,13 @@ pub struct Shuffle {
     #[arg(long, default_value = "shuffle")]
     pub collective: Collective,
     /// Launches of the cluster, each new and with a seed of its own, that the operations are shared among
-    #[arg(long = "runs", alias = "launches", default_value = "2", value_parser = whole_number::<1000>)]
+    #[arg(
+        long = "runs",
+        alias = "launches",
+        default_value = "2",
+        value_parser = whole_number::<1000>,
+        conflicts_with = "vary"
+    )]
     pub launches: u64,
     /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
     #[arg(long, value_delimiter = ',', default_value = "deterministic")]

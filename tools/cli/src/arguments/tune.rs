@@ -22,11 +22,11 @@ pub struct Tune {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
     pub record: Option<PathBuf>,
     /// Goes on with the tuning in a directory: runs the command that stands there, and says which
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "budget", "strategy", "confirm", "rehearse"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "budget", "strategy", "confirm", "rehearse", "dry_run", "seed"])]
     pub resume: Option<PathBuf>,
     /// Runs the finalists of the tuning in a directory against the reference again, here and now, by the
     /// command that stands there, and says which
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "resume"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "resume", "budget", "strategy", "rehearse", "dry_run"])]
     pub revalidate: Option<PathBuf>,
     /// Counts and checks the rows, and runs nothing
     #[arg(long)]

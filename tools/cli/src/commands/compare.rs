@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::compare::Compare;
+use crate::arguments::given::Readers;
 use crate::commands::record_distances;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -24,6 +25,7 @@ use crate::progress::Progress;
 /// Runs what is asked for: limits, then peers.
 pub fn run(compare: &Compare) -> Result<(), Failure> {
     let mut ahead = Ahead::of("compare");
+    ahead.check(check_options(compare));
     ahead.check(checks::destinations(&compare.recording, None, &compare.output));
     let tuning = ahead.made(compare.tuning.load());
     let chosen = if compare.has_peers() { ahead.made(peers::choose(compare)) } else { Some(Vec::new()) };
@@ -64,6 +66,39 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
         peers::run(compare, chosen, &comparison, &bench, &mut report)?;
     }
     report.end()
+}
+
+/// What farcall is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Other {
+    Limits,
+    Build,
+    Peers,
+}
+
+/// The options that not all comparisons read, and which do.
+const READERS: [Readers<Other>; 4] = [
+    ("in-flight", &[Other::Peers]),
+    ("install", &[Other::Peers]),
+    ("patience", &[Other::Limits, Other::Build]),
+    ("sizes", &[Other::Peers]),
+];
+
+/// Refuses options that none of the comparisons reads.
+fn check_options(compare: &Compare) -> Result<(), Failure> {
+    let rows = if compare.program.is_some() { Other::Build } else { Other::Limits };
+    let rows = compare.has_limits().then_some(rows);
+    let chosen: Vec<_> = rows.into_iter().chain(compare.has_peers().then_some(Other::Peers)).collect();
+    compare.given.check("compare", &READERS, (&chosen, &words_of(&chosen)), words_of)
+}
+
+fn words_of(others: &[Other]) -> String {
+    let words = others.iter().map(|other| match other {
+        Other::Limits => "the limits",
+        Other::Build => "another build",
+        Other::Peers => "peers",
+    });
+    format!("the comparison with {}", words.collect::<Vec<_>>().join(" or "))
 }
 
 /// What both sides of a row take to start and to end in a block.

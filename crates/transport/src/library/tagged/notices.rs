@@ -97,7 +97,7 @@ impl<L: Library> LibraryTransport<L> {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let Some(waiting) = channel.tagged.sends.waiting.remove(place) else { return };
         channel.tagged.sends.notices.promise(tag);
-        channel.tagged.sends.notices.has_passed(place);
+        channel.tagged.sends.notices.passed(place);
         let WaitingSend { send, tag: _, payload, submitted } = waiting;
         let lines = channel.tagged.lines_of(payload.len());
         self.send_notice(id, link, Notice::Beyond { tag, lines });

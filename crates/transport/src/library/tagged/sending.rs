@@ -211,7 +211,7 @@ impl<L: Library> LibraryTransport<L> {
                 Ok(spare) => {
                     self.matcher.has_left(send, spare);
                     if let Some(channel) = self.channel(id) {
-                        channel.tagged.sends.notices.has_left();
+                        channel.tagged.sends.notices.left();
                     }
                 }
                 Err(payload) => {

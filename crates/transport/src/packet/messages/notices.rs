@@ -128,7 +128,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
         let Some(waiting) = channel.waiting.remove(place) else { return };
         channel.sending.promise(tag);
-        channel.sending.has_passed(place);
+        channel.sending.passed(place);
         let WaitingSend { send, payload, submitted, .. } = waiting;
         let (code, ..) = Notice::Beyond { tag, lines: 0 }.to_wire();
         let mut bytes = Outgoing::from(payload).as_slice().to_vec();

@@ -1,5 +1,7 @@
 //! In: back in order, to the receive that wants them or kept, and answered when there is room.
 
+use std::sync::Arc;
+
 use farcall_driver::Datagram;
 use farcall_protocol::calls::{Payload, Policy, Received};
 use farcall_protocol::matching::{Pattern, Tag, lines};
@@ -7,6 +9,7 @@ use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
 use super::{TAKEN, TRAILER_BYTES};
+use crate::home::Home;
 use crate::packet::PacketTransport;
 use crate::packet::mailbox::{Early, Held, Withheld, stored_bytes};
 use crate::packet::outbound::to_protocol;
@@ -60,7 +63,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         if !self.mail.takes_messages {
             return self.violation(session, "a message to an endpoint that takes none");
         }
-        let Some((tag, number, payload)) = split_trailer(payload, packet, &mut assembled) else {
+        let Some((tag, number, payload)) = split_trailer(payload, packet, &mut assembled, &self.home) else {
             return self.violation(session, "a message without a tag");
         };
         if self.tracer.is_on() {
@@ -262,6 +265,7 @@ fn split_trailer<'a>(
     payload: Received,
     packet: &'a [u8],
     assembled: &'a mut Option<crate::Payload>,
+    home: &Arc<Home>,
 ) -> Option<(Tag, u32, Incoming<'a>)> {
     let (trailer, payload) = match payload {
         Received::InPlace(range) => {
@@ -271,7 +275,7 @@ fn split_trailer<'a>(
         Received::Assembled(mut bytes) => {
             let trailer = *bytes.last_chunk::<TRAILER_BYTES>()?;
             bytes.truncate(bytes.len() - TRAILER_BYTES);
-            (trailer, Incoming::Owned(assembled.insert(bytes.into())))
+            (trailer, Incoming::Owned(assembled.insert(crate::Payload::with_home(home, bytes))))
         }
     };
     let trailer = u64::from_le_bytes(trailer);

@@ -115,16 +115,22 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     ) -> Result<u32, CallError> {
         let number = self.mail.channels.get(&session).map_or(0, |channel| channel.next_number);
         let trailer = (u64::from(number) << 32 | u64::from(tag.0)).to_le_bytes();
-        let mut bytes = core::mem::take(&mut self.mail.scratch);
+        let is_short = payload.len() + trailer.len() <= SCRATCH_BYTES_MAX;
+        let mut bytes = match is_short {
+            true => core::mem::take(&mut self.mail.scratch),
+            false => self.calls.take_buffer(payload.len() + trailer.len()),
+        };
         bytes.clear();
+        bytes.reserve_exact(payload.len() + trailer.len());
         bytes.extend_from_slice(payload);
         bytes.extend_from_slice(&trailer);
-        if bytes.len() <= SCRATCH_BYTES_MAX {
+        if is_short {
             let made = self.calls.call(to_protocol(session), name, service, Payload::Slice(&bytes));
             self.mail.scratch = bytes;
             made?;
         } else {
-            self.calls.call(to_protocol(session), name, service, Payload::Owned(Lent::Message(bytes)))?;
+            let payload = Payload::Owned(Lent::Shared(crate::Payload::with_home(&self.home, bytes)));
+            self.calls.call(to_protocol(session), name, service, payload)?;
         }
         let channel = self.mail.channels.entry(session).or_default();
         channel.next_number = number.wrapping_add(1);
@@ -198,7 +204,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 return channel.waiting.push_front(WaitingSend { send, tag, payload, submitted });
             }
             if let Some(channel) = self.mail.channels.get_mut(&session) {
-                channel.sending.has_left();
+                channel.sending.left();
             }
         }
     }

@@ -16,6 +16,7 @@ use self::shown::ShownRun;
 use self::sweep::Sweep;
 use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::benchkv::BenchKvArguments;
+use crate::arguments::check_option_needed;
 use crate::commands::perf::counted;
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
@@ -51,6 +52,9 @@ fn check(arguments: &BenchKvArguments, cells: usize, ahead: &mut Ahead) {
     let transport = [arguments.transport()];
     ahead.check(arguments.over.check_transports(&transport));
     ahead.check(arguments.tuning.check_needed(&transport));
+    if arguments.ring_size.is_some() {
+        ahead.check(check_option_needed("--ring-size", RING_BYTES, transport[0]));
+    }
     ahead.check(checks::files_read(&arguments.tuning, &arguments.over, &transport));
     ahead.check(arguments.varying.check_needed(&transport));
     ahead.check(checks::presence(&transport));
@@ -61,6 +65,9 @@ fn check(arguments: &BenchKvArguments, cells: usize, ahead: &mut Ahead) {
     let (measurements, how) = (cells * arguments.runs as usize, "give --runs 1 and no --sweep");
     ahead.check(arguments.tracing.check(&arguments.varying, "calls", measurements, how));
 }
+
+/// The parameter that `--ring-size` stands for.
+const RING_BYTES: &str = "ring.ring_bytes";
 
 /// What a daemon and its clients take to start, to fill the store and to warm up.
 const START: Duration = Duration::from_secs(1);
@@ -125,7 +132,7 @@ fn show_runs(
 
 fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
     // What is said by name, or varied, comes after it.
-    let ring_size = arguments.ring_size.map(|size| format!("ring.ring_bytes={size}"));
+    let ring_size = arguments.ring_size.map(|size| format!("{RING_BYTES}={size}"));
     let (settings, _) = arguments.tuning.load_with(ring_size.as_deref().as_slice())?;
     Ok(BenchKv {
         transport: arguments.transport().name().to_owned(),

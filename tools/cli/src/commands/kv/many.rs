@@ -6,14 +6,15 @@ use std::path::Path;
 
 use farcall::said::{Kind, Level};
 use farcall_kv::store::{Condition, WriteError};
-use farcall_kv::wire::{LeftOut, PutRequest};
+use farcall_kv::wire::{LeftOut, PutPartRequest, PutRequest};
 use farcall_kv::{Failure as KvFailure, Name, ScanPosition, TableId, Value};
 use serde_json::json;
 
 use super::SCHEMA;
 use super::client::{PAGE_BYTES, table};
+use super::long::{Exported, Exporter, Importer};
 use super::refused::Failed;
-use super::saved::{KeyAndValue, Lines, decode_object};
+use super::saved::{KeyAndValue, Line, Lines, decode_line};
 use super::show::{Shown, show_object};
 use super::steady::Steady;
 use super::way::Connection;
@@ -104,6 +105,7 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
     let connection = Connection::open(&export.place)?;
     let client = connection.client()?;
     let steady = Steady::begin(&connection, &client)?;
+    let long = Exporter { client: &client, about: connection.about(&export.table.table) };
     // The file is made when there is something to write into it: a table that is not there empties none.
     let mut out: Option<Box<dyn Write>> = None;
     let (mut objects, mut position) = (0_u64, Some(ScanPosition::default()));
@@ -120,7 +122,17 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
             writeln!(out, "{line}").map_err(Failure::output)?;
             objects += 1;
         }
-        left_out.extend(page.left_out());
+        for (key, why) in page.left_out() {
+            let exported = match why {
+                LeftOut::TooLong => long.export(named(table, key)?, out)?,
+                LeftOut::Collection => Exported::LeftOut(why),
+            };
+            match exported {
+                Exported::Whole => objects += 1,
+                Exported::Gone => {}
+                Exported::LeftOut(why) => left_out.push(why),
+            }
+        }
         position = page.next;
     }
     out.map_or(Ok(()), |mut out| out.flush()).map_err(Failure::output)?;
@@ -128,7 +140,7 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
         return Err(moved_meanwhile(export));
     }
     if !left_out.is_empty() {
-        LEFT_OUT.say(format_args!("{}", left_out_sentence(&left_out)));
+        LEFT_OUT.say(format_args!("the export leaves {}", left_out_words(&left_out)));
     }
     if export.file.is_none() {
         // Standard output has the objects.
@@ -152,18 +164,22 @@ fn moved_meanwhile(export: &KvExport) -> Failure {
     ))
 }
 
-/// What an export does not have.
-fn left_out_sentence(left_out: &[LeftOut]) -> String {
-    let count = |why| left_out.iter().filter(|other| **other == why).count();
-    let words = |count: usize, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        count => Some(format!("{count} {many}")),
-    };
-    let collections = words(count(LeftOut::Collection), "collection", "collections");
-    let long = words(count(LeftOut::TooLong), "string of more than 1 MiB", "strings of more than 1 MiB");
-    let all: Vec<String> = collections.into_iter().chain(long).collect();
-    format!("the export leaves {} out, which only Redis clients read", all.join(" and "))
+/// What an export does not have, and why.
+fn left_out_words(left_out: &[LeftOut]) -> String {
+    let collections = (LeftOut::Collection, ["collection", "collections"], "which only Redis clients read");
+    let strings = (
+        LeftOut::TooLong,
+        ["string of more than 1 MiB", "strings of more than 1 MiB"],
+        "written all the while, or in a shard of an older version",
+    );
+    let words = [collections, strings].map(|(why, [one, many], because)| {
+        match left_out.iter().filter(|other| **other == why).count() {
+            0 => None,
+            1 => Some(format!("1 {one} out, {because}")),
+            count => Some(format!("{count} {many} out, {because}")),
+        }
+    });
+    words.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Whether two paths lead to the same file, which may not be there yet.
@@ -200,19 +216,27 @@ pub fn import(import: &KvImport) -> Result<(), Failure> {
     let connection = Connection::open(&import.place)?;
     let writing = Writing::to(&connection, &import.table, import.if_absent)?;
     let (mut lines, mut imported) = (Lines::new(lines), Imported::default());
+    let mut long = Importer::new(&writing);
     loop {
-        let (batch, end) = read_batch(&mut lines);
+        let (batch, end) = read_batch(&mut lines, long.lacks());
         imported.count(&writing.write(&batch)?);
-        match end {
-            BatchEnd::More => {}
+        let failed = match end {
+            BatchEnd::More => continue,
             BatchEnd::Whole => break,
-            BatchEnd::Failed(reason) => {
-                let (before, number) = (imported.written, lines.number());
-                return Err(Failure::Run(format!(
-                    "{from}, line {number}: {reason}; {before} objects of the lines before it were written"
-                )));
-            }
-        }
+            BatchEnd::Line(line) => match long.take(&line)? {
+                Ok(complete) => {
+                    imported.count_one(complete);
+                    continue;
+                }
+                Err(reason) => reason,
+            },
+            BatchEnd::Failed(reason) => reason,
+        };
+        long.give_up()?;
+        let (before, number) = (imported.written, lines.number());
+        return Err(Failure::Run(format!(
+            "{from}, line {number}: {failed}; {before} objects of the lines before it were written"
+        )));
     }
     let Imported { written, there } = imported;
     let mut report = Report::open(import.place.json.as_ref())?;
@@ -237,6 +261,15 @@ impl Imported {
         self.written += written as u64;
         self.there += (outcomes.len() - written) as u64;
     }
+
+    /// Counts a value that came part by part, if it is complete: it was written, or was there already.
+    fn count_one(&mut self, complete: Option<bool>) {
+        match complete {
+            Some(true) => self.written += 1,
+            Some(false) => self.there += 1,
+            None => {}
+        }
+    }
 }
 
 /// Why a batch ends.
@@ -245,24 +278,27 @@ enum BatchEnd {
     More,
     /// The lines are over.
     Whole,
+    /// By a line that is no whole object, or is not wanted here.
+    Line(Line),
     /// The line of that number cannot be taken.
     Failed(String),
 }
 
-/// The objects of the next lines.
-fn read_batch(lines: &mut Lines<impl BufRead>) -> (Vec<KeyAndValue>, BatchEnd) {
+/// The objects of the next lines; none where something is lacking that must come first.
+fn read_batch(lines: &mut Lines<impl BufRead>, lacking: Option<String>) -> (Vec<KeyAndValue>, BatchEnd) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while batch.len() < IMPORT_OBJECTS && bytes < IMPORT_BYTES {
         let line = match lines.next() {
             Ok(Some(line)) => line,
-            Ok(None) => return (batch, BatchEnd::Whole),
+            Ok(None) => return (batch, lacking.map_or(BatchEnd::Whole, BatchEnd::Failed)),
             Err(wrong) => return (batch, BatchEnd::Failed(wrong.why)),
         };
-        match decode_object(line) {
-            Ok((key, value)) => {
+        match decode_line(line) {
+            Ok(Line::Object((key, value))) if lacking.is_none() => {
                 bytes += key.len() + value.len();
                 batch.push((key, value));
             }
+            Ok(line) => return (batch, BatchEnd::Line(line)),
             Err(reason) => return (batch, BatchEnd::Failed(reason)),
         }
     }
@@ -301,6 +337,16 @@ impl<'a> Writing<'a> {
             Err(failure) => Err(failure.explained(about)),
         };
         outcomes.into_iter().map(version).collect()
+    }
+
+    /// Writes a part of a long value, and gives what the next part needs; nothing where the condition does
+    /// not hold.
+    pub fn write_part(&self, part: &PutPartRequest<'_>) -> Result<Option<u64>, Failure> {
+        match self.connection.client()?.put_part(part).wait() {
+            Ok(number) => Ok(Some(number)),
+            Err(KvFailure::Store(WriteError::WrongVersion { .. })) => Ok(None),
+            Err(failure) => Err(failure.explained(self.connection.about(self.table_name))),
+        }
     }
 }
 

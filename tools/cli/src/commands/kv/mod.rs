@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod data;
 mod health;
+mod long;
 mod many;
 mod memory;
 mod moves;

@@ -1,5 +1,9 @@
 //! Files of objects, line by line: what `kv backup --export` and `kv export` write.
 //!
+//! Of a value that is longer than 1 MiB an export has a line for each part, one behind the other, so that
+//! whoever reads or writes it holds a part at a time. Where the value changed while it was read another line
+//! takes back what was written of it.
+//!
 //! A file of a backup begins with what it is and which tables there are, and ends with the number of its
 //! objects and a checksum of all lines before, so that one that was cut off or changed is refused before
 //! anything is written. Whoever reads holds one line at a time, and of a line no more than its objects have:
@@ -52,6 +56,11 @@ struct ObjectLine {
     key_base64: Option<String>,
     value: Option<String>,
     value_base64: Option<String>,
+    part: Option<String>,
+    part_base64: Option<String>,
+    value_bytes: Option<u64>,
+    offset: Option<u64>,
+    withdrawn: Option<bool>,
     objects: Option<u64>,
     crc32c: Option<String>,
 }
@@ -64,13 +73,48 @@ impl ObjectLine {
         })
     }
 
-    fn key_and_value(self) -> Result<KeyAndValue, String> {
-        let key = bytes_of("key", self.key, self.key_base64)?;
+    fn key_and_value(mut self) -> Result<KeyAndValue, String> {
+        let key = self.key()?;
         let value = bytes_of("value", self.value, self.value_base64)?;
-        Name::new(TableId(0), &key).map_err(|error| error.to_string())?;
         Value::new(&value).map_err(|error| error.to_string())?;
         Ok((key, value))
     }
+
+    fn key(&mut self) -> Result<Vec<u8>, String> {
+        let key = bytes_of("key", self.key.take(), self.key_base64.take())?;
+        Name::new(TableId(0), &key).map_err(|error| error.to_string())?;
+        Ok(key)
+    }
+
+    fn part(mut self) -> Result<Part, String> {
+        let key = self.key()?;
+        let bytes = bytes_of("part", self.part, self.part_base64)?;
+        let (Some(value_bytes), Some(offset)) = (self.value_bytes, self.offset) else {
+            return Err("its part has no `value_bytes` or no `offset`".to_owned());
+        };
+        Ok(Part { key, value_bytes, offset, bytes })
+    }
+}
+
+/// A line of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    Object(KeyAndValue),
+    /// A part of a value that is longer than 1 MiB.
+    Part(Part),
+    /// The parts that there were of this key's value are none of it.
+    Withdrawn(Vec<u8>),
+}
+
+/// A part of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub key: Vec<u8>,
+    /// The length of the whole value.
+    pub value_bytes: u64,
+    /// Where the part begins in it.
+    pub offset: u64,
+    pub bytes: Vec<u8>,
 }
 
 /// Bytes that are text, or in base64 where they are none.
@@ -85,9 +129,16 @@ fn bytes_of(name: &str, text: Option<String>, encoded: Option<String>) -> Result
     }
 }
 
-/// The object of a line, whichever table it is of.
-pub fn decode_object(line: &[u8]) -> Result<KeyAndValue, String> {
-    ObjectLine::decode(line)?.key_and_value()
+/// A line of an export, whichever table it is of.
+pub fn decode_line(line: &[u8]) -> Result<Line, String> {
+    let mut line = ObjectLine::decode(line)?;
+    if line.withdrawn == Some(true) {
+        return line.key().map(Line::Withdrawn);
+    }
+    match (&line.part, &line.part_base64) {
+        (None, None) => line.key_and_value().map(Line::Object),
+        _ => line.part().map(Line::Part),
+    }
 }
 
 /// The lines of a file, one at a time.
@@ -283,7 +334,7 @@ mod tests {
     #[test]
     fn what_a_line_says_besides_is_passed_over_and_bytes_stand_in_one_way() {
         let besides = br#"{"key":"a","value_base64":"/wA=","x":[[1,2,3],{"y":null}]}"#;
-        assert_eq!(decode_object(besides), Ok((b"a".to_vec(), vec![0xff, 0])));
+        assert_eq!(decode_line(besides), Ok(Line::Object((b"a".to_vec(), vec![0xff, 0]))));
         for wrong in [
             r#"{"key":"a"}"#,
             r#"{"key":"a","key_base64":"YQ==","value":"b"}"#,
@@ -292,7 +343,34 @@ mod tests {
             "[]",
             "",
         ] {
-            assert!(decode_object(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(decode_line(wrong.as_bytes()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_line_may_be_a_part_of_a_value_or_take_parts_back() {
+        let part = Part { key: b"a".to_vec(), value_bytes: 9, offset: 4, bytes: vec![0xff, 0] };
+        let line = br#"{"key":"a","value_bytes":9,"offset":4,"part_base64":"/wA="}"#;
+        assert_eq!(decode_line(line), Ok(Line::Part(part)));
+        let line = br#"{"key_base64":"/wA=","withdrawn":true}"#;
+        assert_eq!(decode_line(line), Ok(Line::Withdrawn(vec![0xff, 0])));
+        for wrong in [
+            r#"{"key":"a","offset":4,"part":"b"}"#,
+            r#"{"key":"a","value_bytes":9,"part":"b"}"#,
+            r#"{"key":"a","value_bytes":9,"offset":-1,"part":"b"}"#,
+            r#"{"value_bytes":9,"offset":4,"part":"b"}"#,
+            r#"{"key":"a","value_bytes":9,"offset":4,"part":"b","part_base64":"Yg=="}"#,
+            r#"{"withdrawn":true}"#,
+            r#"{"key":"a","withdrawn":false}"#,
+        ] {
+            assert!(decode_line(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        // A backup has whole objects.
+        assert!(
+            sentence(&file(&[
+                json!({ "table": "t", "key": "a", "value_bytes": 9, "offset": 0, "part": "b" })
+            ]))
+            .contains("has neither `value`")
+        );
     }
 }

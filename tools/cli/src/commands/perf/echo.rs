@@ -13,6 +13,7 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
+use super::options::Family;
 use super::simulated::{CLIENTS_AND_SERVERS, lasts, memory_of, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Vary, Workload, counted, record_of};
 use super::{check_sizes, defaults, sizes, vary};
@@ -39,6 +40,10 @@ impl Workload for Echo {
 
     fn about(&self) -> &'static str {
         "A 30-byte request, a response of each size"
+    }
+
+    fn family(&self) -> Family {
+        Family::Echo
     }
 
     fn sizes(&self) -> &'static [Size] {
@@ -80,10 +85,6 @@ impl Workload for Echo {
 
     fn defaults(&self, fabric: &SimulatedFabric) -> Vec<&'static str> {
         [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat()
-    }
-
-    fn has_handler_time(&self) -> bool {
-        true
     }
 
     fn vary(&self) -> Option<Vary> {

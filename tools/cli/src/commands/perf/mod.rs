@@ -2,6 +2,7 @@
 
 mod echo;
 mod open_loop;
+mod options;
 pub mod simulated;
 mod store;
 mod vary;
@@ -94,7 +95,8 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
 }
 
 /// What would fail, of what needs no plan.
-fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahead: &mut Ahead) {
+fn check(perf: &Perf, tests: &[&'static dyn Workload], transports: &[TransportKind], ahead: &mut Ahead) {
+    ahead.check(options::check(perf, tests));
     ahead.check(perf.tuning.check_needed(transports));
     ahead.check(checks::files_read(&perf.tuning, &perf.over, transports));
     ahead.check(perf.varying.check_needed(transports));
@@ -109,12 +111,6 @@ fn check(perf: &Perf, tests: &[&dyn Workload], transports: &[TransportKind], ahe
     tests.iter().for_each(|test| ahead.check(test.check(perf, transports)));
     if transports.iter().any(|transport| !transport.is_simulated()) {
         ahead.check(check_ranks(perf));
-    }
-    if perf.arrivals.is_some() && tests.iter().all(|test| test.name() != open_loop::EchoWorkload.name()) {
-        ahead.check(Err(Failure::Usage("--arrivals is for echoWorkload".to_owned())));
-    }
-    if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
-        ahead.check(Err(Failure::Usage("--handler is for echo only".to_owned())));
     }
 }
 
@@ -178,7 +174,8 @@ fn check_vary(
     sites: &Sites,
     ahead: &mut Ahead,
 ) {
-    if perf.varying.vary.is_empty() {
+    // Where none of the tests can be varied, the option was refused.
+    if perf.varying.vary.is_empty() || tests.iter().all(|test| test.vary().is_none()) {
         return;
     }
     for vary in ahead.made(varied(tests)).into_iter().flatten() {

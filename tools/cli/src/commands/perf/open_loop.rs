@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use super::echo::CALLS;
+use super::options::Family;
 use super::simulated::{self, CLIENTS_AND_SERVERS, memory_of, run_note, simulation_failure};
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted};
 use crate::ahead::Lasts;
@@ -42,6 +43,10 @@ impl Workload for EchoWorkload {
 
     fn about(&self) -> &'static str {
         "Messages of many lengths, sent when they are due: slowdown under load"
+    }
+
+    fn family(&self) -> Family {
+        Family::OpenLoop
     }
 
     /// The lengths are those of the workload.

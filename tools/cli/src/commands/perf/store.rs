@@ -13,6 +13,7 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::{Size, in_readable_unit};
 
 use super::echo::{CALLS, SIZES, closed_loop, error_words};
+use super::options::Family;
 use super::workload::{Findings, Measurement, Plan, Site, Workload, counted, record_of};
 use super::{check_sizes, sizes};
 use crate::arguments::Perf;
@@ -108,6 +109,10 @@ impl Workload for StoreWorkload {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn family(&self) -> Family {
+        Family::Store
     }
 
     fn sizes(&self) -> &'static [Size] {

@@ -17,6 +17,7 @@ use farcall_lab::table::Row;
 use farcall_lab::units::Size;
 use serde_json::Value;
 
+use super::options::Family;
 use crate::ahead::memory::Memory;
 use crate::ahead::{Lasts, Planned};
 use crate::arguments::Perf;
@@ -32,6 +33,9 @@ pub trait Workload: Debug + Sync {
 
     /// What it measures, in the words of the help.
     fn about(&self) -> &'static str;
+
+    /// Which options it reads.
+    fn family(&self) -> Family;
 
     /// The lengths that it measures unless the command line names others.
     fn sizes(&self) -> &'static [Size];
@@ -50,11 +54,6 @@ pub trait Workload: Debug + Sync {
     /// What the command line's assignments come after on a simulated fabric.
     fn defaults(&self, _fabric: &SimulatedFabric) -> Vec<&'static str> {
         UNCHECKED.to_vec()
-    }
-
-    /// Whether its handler can be told how long to work.
-    fn has_handler_time(&self) -> bool {
-        false
     }
 
     /// How it is repeated with other parameters; `None` if it cannot be.

@@ -18,6 +18,7 @@ use farcall_lab::units::Size;
 
 use crate::ahead::memory::Memory;
 use crate::ahead::{Ahead, Lasts, Planned, checks};
+use crate::arguments::given::Readers;
 use crate::arguments::{Growth, Ranks, Shuffle};
 use crate::commands::perf::simulated::{EVENTS_PER_PACKET, EVENTS_PER_SECOND};
 use crate::commands::record_distances;
@@ -56,6 +57,7 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
 
 /// What would fail, of what needs no plan.
 fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
+    ahead.check(check_options(shuffle));
     ahead.check(shuffle.over.check_transports(&shuffle.transport));
     ahead.check(shuffle.tuning.check_needed(&shuffle.transport));
     ahead.check(checks::files_read(&shuffle.tuning, &shuffle.over, &shuffle.transport));
@@ -69,6 +71,37 @@ fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
     let measurements = cells * shuffle.transport.len() * shuffle.push.len();
     let how = "give one of --nodes, --sizes, --push and --transport";
     ahead.check(shuffle.tracing.check(&shuffle.varying, "calls", measurements, how));
+}
+
+/// The collectives that push messages chunk by chunk.
+const PUSHES: &[Collective] = &[Collective::Shuffle, Collective::PointToPoint];
+
+/// The options that not all collectives read, and which do.
+const READERS: [Readers<Collective>; 4] = [
+    (
+        "chunk",
+        &[
+            Collective::Shuffle,
+            Collective::Broadcast,
+            Collective::Gather,
+            Collective::AllGather,
+            Collective::PointToPoint,
+        ],
+    ),
+    ("max-outstanding-chunks", PUSHES),
+    ("max-pending", PUSHES),
+    ("push", PUSHES),
+];
+
+/// Refuses options that neither the collective nor any of the transports reads.
+fn check_options(shuffle: &Shuffle) -> Result<(), Failure> {
+    if shuffle.given.has("shuffle", "ranks") && shuffle.transport.iter().all(|it| it.is_simulated()) {
+        let sentence = "--ranks is for real transports, such as --transport ring+shm: leave it out";
+        return Err(Failure::Usage(sentence.to_owned()));
+    }
+    let words = |all: &[Collective]| all.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ");
+    let collective = shuffle.collective;
+    shuffle.given.check("shuffle", &READERS, (&[collective], collective.name()), words)
 }
 
 /// The cells of the plan: what each simulation takes of time and memory, and whether it has a fabric.

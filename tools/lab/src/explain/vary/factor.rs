@@ -1,12 +1,15 @@
 //! A factor: a parameter of the library or of a simulated fabric, at two levels.
 
-use farcall::parameters::{Kind, Settings};
+use farcall::parameters::{Kind, Parameter, Settings, Value};
 
 /// What the names of a simulated fabric's fields begin with.
 pub const FABRIC: &str = "fabric.";
 
 /// What separates two levels.
-const SEPARATORS: [char; 2] = ['/', '|'];
+const SEPARATORS: &[char] = &['/', '|'];
+
+/// The same of paths, which have slashes of their own.
+const SEPARATORS_OF_PATHS: &[char] = &['|'];
 
 /// A parameter at two levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,22 +47,28 @@ pub enum FactorError {
         text: String,
     },
     /// Two levels are what the designs here have.
-    #[error("`{0}` has more than two levels; give two, as in NAME=A/B")]
-    TooMany(String),
+    #[error("`{text}` has more than two levels; give two, as in NAME=A{separator}B")]
+    TooMany {
+        /// What was given.
+        text: String,
+        /// What separates its levels.
+        separator: char,
+    },
 }
 
 impl Factor {
     /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or a `NAME` alone: of a switch, or of a
-    /// number or size against the least that it can be.
+    /// number or size against the least that it can be. Of a path only `NAME=A|B` and `NAME=B`.
     pub fn parse(text: &str, settings: &Settings) -> Result<Self, FactorError> {
         let (name, levels) = match text.split_once('=') {
             Some((name, levels)) => (name.trim(), Some(levels)),
             None => (text.trim(), None),
         };
+        let separators = separators_of(name, settings);
         let given: Vec<&str> =
-            levels.map_or_else(Vec::new, |levels| levels.split(SEPARATORS).map(str::trim).collect());
+            levels.map_or_else(Vec::new, |levels| levels.split(separators).map(str::trim).collect());
         if given.len() > 2 {
-            return Err(FactorError::TooMany(text.to_owned()));
+            return Err(FactorError::TooMany { text: text.to_owned(), separator: separators[0] });
         }
         let levels = match name.starts_with(FABRIC) {
             true => fabric_levels(name, &given)?,
@@ -80,6 +89,13 @@ impl Factor {
     pub fn change(&self) -> String {
         format!("{} {} -> {}", self.name, self.levels[0].text, self.levels[1].text)
     }
+}
+
+fn separators_of(name: &str, settings: &Settings) -> &'static [char] {
+    let is_path = |(parameter, _): (&Parameter, Value)| {
+        parameter.name == name && matches!(parameter.domain.kind, Kind::Path)
+    };
+    if settings.iter().any(is_path) { SEPARATORS_OF_PATHS } else { SEPARATORS }
 }
 
 /// What the fabric's own reader checks.
@@ -141,6 +157,10 @@ mod tests {
         assert_eq!(read("basic.checksum").expect("a switch").change(), "basic.checksum true -> false");
         assert_eq!(read("verbs.signal_period").expect("a number").change(), "verbs.signal_period 16 -> 1");
         assert_eq!(read("verbs.mtu").expect("a size").change(), "verbs.mtu auto -> 256");
+        let key = read("security.key_file=/etc/farcall/key").expect("a path");
+        assert_eq!(key.change(), "security.key_file auto -> /etc/farcall/key");
+        let keys = read("security.key_file=/old/key|/new/key").expect("two paths");
+        assert_eq!(keys.change(), "security.key_file /old/key -> /new/key");
         let fabric = read("fabric.link.gbps=200").expect("a field");
         assert_eq!(
             (fabric.levels[0].assignment.as_deref(), fabric.levels[1].assignment.as_deref()),
@@ -166,6 +186,10 @@ mod tests {
             (
                 "ring.inline_bytes=1/2/3",
                 "`ring.inline_bytes=1/2/3` has more than two levels; give two, as in NAME=A/B",
+            ),
+            (
+                "security.key_file=/a|/b|/c",
+                "`security.key_file=/a|/b|/c` has more than two levels; give two, as in NAME=A|B",
             ),
             (
                 "fabric.link.gbps",

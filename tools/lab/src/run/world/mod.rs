@@ -9,12 +9,12 @@
 //! Members block while there is nothing to do: nothing polls beside what is measured.
 
 mod clocks;
+mod cores;
 mod member;
 mod order;
 mod place;
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::mpsc::Sender;
@@ -114,6 +114,9 @@ pub struct RankAbout {
     pub rank: u32,
     /// The name of its machine.
     pub host: String,
+    /// The start of its kernel: containers of one machine have names of their own and share its cores.
+    #[serde(default)]
+    pub kernel: String,
     /// Its process.
     pub pid: u32,
     /// The cores that it may use.
@@ -135,6 +138,7 @@ impl RankAbout {
         Self {
             rank,
             host: host_name(),
+            kernel: kernel(),
             pid: std::process::id(),
             cores,
             environment: Environment::probe(),
@@ -149,6 +153,11 @@ impl RankAbout {
 fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
+}
+
+/// What tells the running kernel from every other one; empty where nothing does.
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// What this process is under a launcher.
@@ -342,34 +351,14 @@ impl World {
         Ok((rendezvous, address))
     }
 
-    /// The core of each of these ranks' next process: ranks that share a machine and its cores take them in
-    /// turn.
+    /// The core of each of these ranks' next process.
     pub(crate) fn cores(&self, ranks: &[u32]) -> Vec<Option<u32>> {
-        let mut used: BTreeMap<(&str, &[usize]), usize> = BTreeMap::new();
-        let core = |&rank: &u32| {
-            let about = self.abouts.get(rank as usize)?;
-            let turn = used.entry((&about.host, &about.cores)).or_default();
-            *turn += 1;
-            // The first core of a machine works for everybody else, too.
-            let core = about.cores.get(*turn % about.cores.len().max(1))?;
-            u32::try_from(*core).ok()
-        };
-        ranks.iter().map(core).collect()
+        cores::of_processes(&self.abouts, ranks)
     }
 
     /// Whether a machine has fewer cores than the processes of these ranks.
     pub(crate) fn share_cores(&self, ranks: &[u32]) -> bool {
-        let mut hosts: BTreeMap<&str, (usize, Vec<usize>)> = BTreeMap::new();
-        for about in ranks.iter().filter_map(|&rank| self.abouts.get(rank as usize)) {
-            let (processes, cores) = hosts.entry(&about.host).or_default();
-            *processes += 1;
-            cores.extend(&about.cores);
-        }
-        hosts.into_values().any(|(processes, mut cores)| {
-            cores.sort_unstable();
-            cores.dedup();
-            processes > cores.len()
-        })
+        cores::are_shared(&self.abouts, ranks)
     }
 
     /// Runs an order at a rank, and sends what its process wrote with `number`: an empty text if it wrote

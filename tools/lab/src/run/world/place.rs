@@ -144,6 +144,7 @@ mod tests {
         let about = |(rank, host): (usize, &&str)| RankAbout {
             rank: rank as u32,
             host: (*host).to_owned(),
+            kernel: String::new(),
             pid: 1,
             cores: vec![0],
             environment: Environment::default(),

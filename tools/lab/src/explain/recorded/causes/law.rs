@@ -11,7 +11,7 @@ use super::evidence::Evidence;
 use super::table::{REFUSED_MIN, RULES, Reads, Rule, Side};
 use crate::run::uses::HostUse;
 
-/// No gain is more than that: what is left always takes something.
+/// What is left of an operation without a cause takes at least one part in so many.
 const GAIN_MAX: f64 = 1000.0;
 
 /// A resource that works this share of the time is what the others wait for.
@@ -372,7 +372,12 @@ impl<'a> Law<'a> {
         let load = self.evidence.load.filter(|load| load.is_too_much())?;
         let carried = load.carried().min(1.0);
         let figure = format!("{}; the busiest are {}", load.words(), self.busiest());
-        Some(Taken { share: 1.0 - carried, figure, known: Some(1.0 / carried), ..Taken::default() })
+        Some(Taken {
+            share: 1.0 - carried,
+            figure,
+            known: Some(1.0 / carried.max(1.0 / GAIN_MAX)),
+            ..Taken::default()
+        })
     }
 
     fn window(&self) -> Option<Taken> {

@@ -1,0 +1,60 @@
+//! Memory for replies that is kept for the next ones, of whatever client: the system gives fresh memory page
+//! by page, which for a pipeline of long replies takes longer than to send them.
+
+use super::UNREAD_BYTES_MAX;
+use crate::VALUE_BYTES_MAX;
+
+/// The longest buffer that is kept: as long as one becomes, by doubling, with a value behind as many unsent
+/// replies as a client may have.
+const BUFFER_BYTES_MAX: usize = 2 * (UNREAD_BYTES_MAX + VALUE_BYTES_MAX);
+
+/// All of them together, in bytes.
+const BYTES_MAX: usize = 16 << 20;
+
+/// As many as are kept at most, however short they are.
+const BUFFERS_MAX: usize = 256;
+
+/// The buffers.
+#[derive(Debug, Default)]
+pub struct Spares {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spares {
+    /// An empty buffer: that which was kept last, if there is one.
+    pub fn take(&mut self) -> Vec<u8> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Keeps a buffer that is empty, or drops it when there are enough.
+    pub fn keep(&mut self, buffer: Vec<u8>) {
+        let bytes = buffer.capacity();
+        let has_room = self.buffers.len() < BUFFERS_MAX && self.bytes + bytes <= BYTES_MAX;
+        if has_room && (1..=BUFFER_BYTES_MAX).contains(&bytes) {
+            self.bytes += bytes;
+            self.buffers.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back_until_there_are_enough_and_no_longer_than_one_client_needs() {
+        let mut spares = Spares::default();
+        spares.keep(Vec::with_capacity(BUFFER_BYTES_MAX + 1));
+        spares.keep(Vec::new());
+        assert_eq!(spares.take().capacity(), 0, "nothing was worth keeping");
+        (0..BUFFERS_MAX).for_each(|_| spares.keep(Vec::with_capacity(BUFFER_BYTES_MAX)));
+        let kept = BYTES_MAX / BUFFER_BYTES_MAX;
+        assert_eq!((spares.buffers.len(), spares.bytes), (kept, kept * BUFFER_BYTES_MAX));
+        (0..kept).for_each(|_| assert!(spares.take().capacity() >= BUFFER_BYTES_MAX));
+        (0..=BUFFERS_MAX).for_each(|_| spares.keep(Vec::with_capacity(1)));
+        assert_eq!(spares.buffers.len(), BUFFERS_MAX);
+    }
+}
