@@ -296,7 +296,12 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
         let is_unknown =
             matches!(failure, Failure::NoAnswer(_) | Failure::NotReplicated(NotReplicated::LevelNotReached));
-        (failure.passes() || is_unknown && safe) && repeats.later()
+        if !failure.passes() && !(is_unknown && safe) {
+            return false;
+        }
+        // However long a look for the shard took, another one is asked whether the object is there.
+        let looks_once = self.client.is_patient() && !core::mem::replace(&mut repeats.has_looked, true);
+        repeats.later() || looks_once
     }
 }
 
@@ -317,13 +322,16 @@ pub(super) struct Repeats {
     due: Instant,
     /// Until when an object is followed whose hash slot moves.
     follows_until: Option<Instant>,
+    /// Whether another shard was asked where the object is.
+    has_looked: bool,
 }
 
 impl Repeats {
     pub(super) fn new(client: &Client<'_>) -> Self {
         let clock = client.endpoint.clock();
         let now = clock.now();
-        Self { clock, at_once: 0, until: now + client.patience, due: now, follows_until: None }
+        let until = now + client.patience;
+        Self { clock, at_once: 0, until, due: now, follows_until: None, has_looked: false }
     }
 
     /// Tries again in a while where the object is, if there is time left.
