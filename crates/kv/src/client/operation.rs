@@ -296,7 +296,8 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
         let is_unknown =
             matches!(failure, Failure::NoAnswer(_) | Failure::NotReplicated(NotReplicated::LevelNotReached));
-        if !failure.passes() && !(is_unknown && safe) {
+        let may_repeat = failure.passes() || is_unknown && safe;
+        if !may_repeat {
             return false;
         }
         // However long a look for the shard took, another one is asked whether the object is there.
