@@ -117,6 +117,7 @@ pub fn kv_saved(bytes: &[u8]) {
 /// What a backup is asked, and what it answers.
 pub fn replication(bytes: &[u8]) {
     farcall_replica::fuzz_requests(bytes);
+    farcall_kv::replicated::fuzz_segment_requests(bytes);
 }
 
 /// Histories of clients of a store.

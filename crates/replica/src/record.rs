@@ -88,6 +88,12 @@ impl Record {
         self.epoch << REPLICAS_BITS
     }
 
+    /// Whether it names replicas, and all were made by primaries that had claimed the log before an epoch.
+    pub fn is_from_before(&self, epoch: u64) -> bool {
+        let is_before = |place: &Place| place.replica >> REPLICAS_BITS < epoch;
+        !self.replicas.is_empty() && self.replicas.iter().all(is_before)
+    }
+
     /// Reads the text; `None` if it is damaged, or of another version.
     pub fn decode(text: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
@@ -199,6 +205,16 @@ mod tests {
             assert_eq!(Record::decode(&damaged), None, "byte {at}");
             assert_eq!(Record::decode(&text[..at]), None, "cut at {at}");
         }
+    }
+
+    #[test]
+    fn replicas_say_whose_they_are() {
+        let mut record = record();
+        let numbers = [5 << REPLICAS_BITS | 1, 7 << REPLICAS_BITS | 9];
+        record.replicas.iter_mut().zip(numbers).for_each(|(place, number)| place.replica = number);
+        assert!(record.is_from_before(8) && !record.is_from_before(7));
+        record.replicas.clear();
+        assert!(!record.is_from_before(8), "it names none");
     }
 
     #[test]

@@ -246,6 +246,12 @@ impl Recovery {
         Ok(())
     }
 
+    /// The fenced replicas, each of which has every acknowledged write, with their lengths; why there are no
+    /// others.
+    pub fn held(&self) -> (&[(Place, u64)], &[String]) {
+        (self.held.as_deref().unwrap_or_default(), &self.troubles)
+    }
+
     /// Reads the next replica into a disk that is empty; gives which it was. A disk is made for each replica
     /// of which the first piece was read, and is dropped if the rest cannot be. `make_disk` is told which.
     pub fn fetch(

@@ -16,7 +16,7 @@ use crate::store::{ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
     Code, LeftOut, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
     MultiPutResponse, NAMES_LEFT_OUT, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
-    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX,
+    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, hash_slot,
 };
 use crate::{Name, TableId};
 
@@ -129,7 +129,8 @@ impl<'e> Client<'e> {
                 let message = message(|to| {
                     places.iter().for_each(|&place| MultiPutRequest::encode_item(&puts[place], to))
                 });
-                self.operation((*shard, Route::Fixed), MULTI_PUT, message, Repeat::IfNotSent, Ok)
+                let route = self.route_of_batch(places.first().map(|place| puts[*place].name));
+                self.operation((*shard, route), MULTI_PUT, message, Repeat::IfNotSent, Ok)
             });
             let answers = join(calls.collect()).await;
             for ((shard, places), answer) in batches.into_iter().zip(answers) {
@@ -184,7 +185,12 @@ impl<'e> Client<'e> {
         async move {
             let call: Operation<'_, Payload, ReadError> =
                 self.operation((from.shard, Route::Waiting), SCAN, message, Repeat::Always, Ok);
-            Ok(page_of(&from, call.await?, shards)?)
+            let answer = match call.await {
+                // It is away, and others have taken over what it had.
+                Err(Failure::WrongShard) if self.has_no_slots(from.shard) => empty_page(),
+                answer => answer?,
+            };
+            Ok(page_of(&from, answer, shards)?)
         }
     }
 
@@ -231,7 +237,16 @@ impl<'e> Client<'e> {
         let batch = take_batch(&mut places.to_vec(), NAMES_BYTES_MAX, |place| names[place].key().len());
         let message =
             message(|to| batch.iter().for_each(|&place| MultiGetRequest::encode_item(names[place], to)));
-        self.operation((shard, Route::Fixed), MULTI_GET, message, Repeat::Always, Ok)
+        let route = self.route_of_batch(batch.first().map(|place| names[*place]));
+        self.operation((shard, route), MULTI_GET, message, Repeat::Always, Ok)
+    }
+
+    /// How a request for objects of one shard, with this one first, goes there.
+    fn route_of_batch(&self, first: Option<Name<'_>>) -> Route {
+        match first {
+            Some(name) if self.shards() > 1 => Route::Batch(hash_slot(name.key())),
+            _ => Route::Fixed,
+        }
     }
 
     /// The places of names in their list, by shard.
@@ -254,6 +269,14 @@ fn take_batch(places: &mut Vec<usize>, bytes_max: usize, bytes_of: impl Fn(usize
     };
     let count = places.iter().take(TURN_OBJECTS_MAX).take_while(|place| fits(place)).count();
     places.drain(..count).collect()
+}
+
+/// What a shard says that has nothing.
+fn empty_page() -> Payload {
+    let mut answer = Vec::new();
+    ScanResponse::begin(&mut answer);
+    ScanResponse::end(ScanNext::End, &mut answer);
+    Payload::from(answer)
 }
 
 /// The page from a position, whose objects are all there.

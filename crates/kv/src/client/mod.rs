@@ -14,7 +14,7 @@ mod receipt;
 mod tables;
 
 use core::time::Duration;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use farcall::{ConnectError, Endpoint, Payload, Peer, Service};
 use farcall_replica::{FateCounts, ScrubOutcome};
@@ -54,6 +54,8 @@ pub struct Client<'e> {
     identities: RefCell<Vec<Option<Identity>>>,
     /// Where objects are whose hash slots have moved.
     placement: KnownPlacement,
+    /// How many others were asked for that because a shard was away.
+    asked_of: Cell<u32>,
 }
 
 impl<'e> Client<'e> {
@@ -73,6 +75,7 @@ impl<'e> Client<'e> {
             patience: Duration::ZERO,
             identities,
             placement: KnownPlacement::default(),
+            asked_of: Cell::new(0),
         }
     }
 
@@ -82,6 +85,10 @@ impl<'e> Client<'e> {
         self.patience = within;
     }
 
+    fn is_patient(&self) -> bool {
+        !self.patience.is_zero()
+    }
+
     /// How many shards there are.
     pub fn shards(&self) -> u32 {
         self.ranks.len() as u32
@@ -89,11 +96,16 @@ impl<'e> Client<'e> {
 
     /// The session to a shard, opened if there is none.
     pub fn peer(&self, shard: u32) -> Result<Peer, ConnectError> {
+        self.find_peer(shard, self.endpoint.resolve_timeout())
+    }
+
+    /// The same, for a shard that is looked for no longer than this.
+    fn find_peer(&self, shard: u32, within: Duration) -> Result<Peer, ConnectError> {
         let shard = shard as usize;
         if let Some(peer) = self.peers.borrow()[shard] {
             return Ok(peer);
         }
-        let peer = self.endpoint.peer(self.ranks[shard])?;
+        let peer = self.endpoint.peer_within(self.ranks[shard], within)?;
         self.peers.borrow_mut()[shard] = Some(peer);
         Ok(peer)
     }
@@ -139,16 +151,17 @@ impl<'e> Client<'e> {
         })
     }
 
-    /// What a shard holds.
+    /// What a shard holds. One that is away and has no hash slots fails as [`Failure::WrongShard`].
     pub fn statistics(&self, shard: u32) -> Operation<'_, ShardStatistics, ReadError> {
-        self.operation((shard, Route::Fixed), STATISTICS, message(|_| ()), Repeat::Always, |answer| {
+        self.operation((shard, Route::Waiting), STATISTICS, message(|_| ()), Repeat::Always, |answer| {
             Ok(ShardStatistics::decode(&answer)?)
         })
     }
 
-    /// Who has replicas of a shard's log; `None` if it is not replicated.
+    /// Who has replicas of a shard's log; `None` if it is not replicated. One that is away and has no hash
+    /// slots fails as [`Failure::WrongShard`].
     pub fn replication(&self, shard: u32) -> Operation<'_, Option<Replication>, ReadError> {
-        self.operation((shard, Route::Fixed), REPLICATION, message(|_| ()), Repeat::Always, |answer| {
+        self.operation((shard, Route::Waiting), REPLICATION, message(|_| ()), Repeat::Always, |answer| {
             Ok(if answer.is_empty() { None } else { Some(Replication::decode(&answer)?) })
         })
     }

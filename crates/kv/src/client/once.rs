@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use farcall::Payload;
 
 use super::failure::{Failure, FromCode};
-use super::operation::{Operation, Repeat, Repeats};
+use super::operation::{Done, Operation, Repeat, Repeats};
 use super::placement::Route;
 use super::{Client, message};
 use crate::store::WriteError;
@@ -16,6 +16,8 @@ use crate::wire::{ADD_CLIENT, DELETE, INCREMENT, ONCE, OnceRequest, PUT};
 #[derive(Debug)]
 pub struct Identity {
     client: u64,
+    /// The version of the map that was known when it was given.
+    since: u64,
     next: u64,
     /// Writes without an answer.
     unanswered: BTreeSet<u64>,
@@ -78,7 +80,7 @@ impl Client<'_> {
         let mut operation = operation;
         let mut follows = Repeats::new(self);
         loop {
-            let outcome = self.once_at(&operation).await;
+            let outcome = self.once_at(&mut operation).await;
             // The shard has no result of it: it did not happen there, and will not.
             if !matches!(outcome, Err(Failure::WrongShard)) || !operation.follow(&mut follows).await {
                 return outcome;
@@ -86,15 +88,15 @@ impl Client<'_> {
         }
     }
 
-    /// Does a write once at the shard that it is for.
+    /// Does a write once at the shard that it is for, or at the one that has taken over what that had.
     async fn once_at<T, E: FromCode + From<WriteError>>(
         &self,
-        operation: &Operation<'_, T, E>,
+        operation: &mut Operation<'_, T, E>,
     ) -> Result<T, Failure<E>> {
-        let shard = operation.shard;
-        if self.identities.borrow()[shard as usize].is_none() {
+        if self.identities.borrow()[operation.shard as usize].is_none() {
+            let since = self.placement.map().map_or(0, |map| map.version());
             let added: Operation<'_, u64, E> = self.operation(
-                (shard, Route::Fixed),
+                (operation.shard, operation.route),
                 ADD_CLIENT,
                 message(|_| ()),
                 Repeat::Always,
@@ -103,14 +105,16 @@ impl Client<'_> {
                     Ok(u64::from_le_bytes(number))
                 },
             );
-            let client = added.await?;
-            let fresh = Identity { client, next: 1, unanswered: BTreeSet::new() };
+            let Done { shard, outcome: client, .. } = added.done_somewhere().await;
+            let fresh = Identity { client: client?, since, next: 1, unanswered: BTreeSet::new() };
+            operation.shard = shard;
             self.identities.borrow_mut()[shard as usize].get_or_insert(fresh);
         }
-        let (client, (sequence, first)) = {
+        let shard = operation.shard;
+        let (client, since, (sequence, first)) = {
             let mut identities = self.identities.borrow_mut();
             let identity = identities[shard as usize].as_mut().expect("it was added");
-            (identity.client, identity.begin())
+            (identity.client, identity.since, identity.begin())
         };
         let asked = Asked { identities: &self.identities, shard: shard as usize, client, sequence };
         let once =
@@ -122,14 +126,20 @@ impl Client<'_> {
             client: operation.client,
             shard,
             // What is asked for again must be asked where the result is.
-            route: Route::Fixed,
+            route: match operation.route {
+                Route::Slot(slot) => Route::Results { slot, since },
+                _ => Route::Fixed,
+            },
             timeout: operation.timeout,
             decode: operation.decode,
         };
-        let outcome = repeated.await;
-        if matches!(outcome, Err(Failure::Forgotten)) {
-            asked.is_forgotten();
+        let Done { may_be_done, outcome, .. } = repeated.done_somewhere().await;
+        if !matches!(outcome, Err(Failure::Forgotten)) {
+            return outcome;
         }
-        outcome
+        asked.is_forgotten();
+        // Whoever has forgotten the client has not done it. With another identity it is asked for again.
+        let may_follow = !may_be_done && operation.route != Route::Fixed;
+        if may_follow { Err(Failure::WrongShard) } else { outcome }
     }
 }

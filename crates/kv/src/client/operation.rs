@@ -5,14 +5,14 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
 
-use farcall::{CallError, Clock, Context, Instant, Payload, Pending, Service};
+use farcall::{CallError, Clock, Context, Instant, Payload, Pending, Response, Service};
 
 use super::Client;
 use super::failure::{Failure, FromCode, no_answer, not_sent};
-use super::placement::{FOLLOWS_WITHIN, Route};
+use super::placement::{FOLLOWS_WITHIN, LOOK_WITHIN, MAP_WITHIN, Route};
 use crate::placement::SlotMap;
 use crate::store::ReadError;
-use crate::wire::NotReplicated;
+use crate::wire::{NotReplicated, OnceRequest, SLOT_MAP, identity_after};
 
 /// The time between two tries of a patient client.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -74,6 +74,11 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
                     }
                 }
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {
+                    if let Some(asked) = self.asks_another(&failure)
+                        && !self.is_still_here(asked.wait())
+                    {
+                        return Err(Failure::WrongShard);
+                    }
                     while !repeats.is_due() {
                         self.client.endpoint.poll_once();
                     }
@@ -94,7 +99,7 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         E: 'static,
     {
         let (decode, placement) = (self.decode, self.client.placement.clone());
-        let started = self.call()?.then(move |context, outcome| {
+        let started = self.call(self.client.endpoint.resolve_timeout())?.then(move |context, outcome| {
             let outcome = outcome.as_ref().map(|answer| answer.take());
             let outcome = outcome.map_err(|error: &CallError| no_answer(error.clone())).and_then(decode);
             if matches!(outcome, Err(Failure::WrongShard)) {
@@ -109,20 +114,41 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         })
     }
 
-    async fn done(mut self) -> Result<T, Failure<E>> {
+    async fn done(self) -> Result<T, Failure<E>> {
+        self.done_somewhere().await.outcome
+    }
+
+    /// The same, and by whom.
+    pub(super) async fn done_somewhere(mut self) -> Done<T, E> {
+        let mut may_be_done = false;
+        let outcome = self.ask_until_done(&mut may_be_done).await;
+        Done { shard: self.shard, may_be_done, outcome }
+    }
+
+    async fn ask_until_done(&mut self, may_be_done: &mut bool) -> Result<T, Failure<E>> {
         let mut repeats = Repeats::new(self.client);
         loop {
             let outcome = match self.start() {
                 Ok(pending) => pending.await.map_err(no_answer),
                 Err(failure) => Err(failure),
             };
-            match outcome.and_then(|response| (self.decode)(response.take())) {
-                Err(Failure::WrongShard) if self.route != Route::Fixed => {
+            let outcome = outcome.and_then(|response| (self.decode)(response.take()));
+            if matches!(outcome, Err(Failure::Forgotten)) && self.is_taken_elsewhere().await {
+                continue;
+            }
+            match outcome {
+                Err(Failure::WrongShard) if self.follows_refusals() => {
                     if !self.follow(&mut repeats).await {
                         return Err(Failure::WrongShard);
                     }
                 }
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {
+                    *may_be_done |= !failure.passes();
+                    if let Some(asked) = self.asks_another(&failure)
+                        && !self.is_still_here(asked.await)
+                    {
+                        return Err(Failure::WrongShard);
+                    }
                     poll_fn(|context| repeats.poll_due(context)).await;
                 }
                 outcome => return outcome,
@@ -146,7 +172,72 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
 
     /// Whether a shard that has refused an object, because its hash slot is elsewhere, is left for another.
     fn is_followed(&self, repeats: &mut Repeats) -> bool {
-        self.route != Route::Fixed && repeats.follows()
+        self.follows_refusals() && repeats.follows()
+    }
+
+    fn follows_refusals(&self) -> bool {
+        matches!(self.route, Route::Waiting | Route::Slot(_))
+    }
+
+    /// Asks another shard for the map when the one of the operation is away: its slots may have been taken
+    /// over.
+    fn asks_another(&self, failure: &Failure<E>) -> Option<Pending<'c>> {
+        let is_away = matches!(failure, Failure::NotConnected(_) | Failure::NoAnswer(_));
+        if !is_away || self.route == Route::Fixed || self.client.shards() == 1 {
+            return None;
+        }
+        self.asks_for_map_of(self.client.another_than(self.shard))
+    }
+
+    /// Whether others have taken over what the shard knew that has forgotten the client: then it is asked for
+    /// there.
+    async fn is_taken_elsewhere(&mut self) -> bool {
+        let (shard, Route::Results { .. }) = (self.shard, self.route) else { return false };
+        let Some(asked) = self.asks_for_map_of(shard) else { return false };
+        self.is_still_here(asked.await);
+        self.shard != shard
+    }
+
+    /// Asks a shard for the map.
+    fn asks_for_map_of(&self, shard: u32) -> Option<Pending<'c>> {
+        let peer = self.client.find_peer(shard, LOOK_WITHIN).ok()?;
+        let asked = self.client.endpoint.call(peer, SLOT_MAP, &[]).within(MAP_WITHIN).start();
+        if asked.is_err() {
+            self.client.forget(shard);
+        }
+        asked.ok()
+    }
+
+    /// Goes to where the object is by what another shard has said; says whether it is of use to ask there. If
+    /// not, nothing was changed.
+    fn is_still_here(&mut self, said: Result<Response<'_>, CallError>) -> bool {
+        let map = said.ok().and_then(|answer| SlotMap::decode(&answer.take()));
+        if let Some(map) = map {
+            self.client.placement.learn(map);
+        }
+        let Some(map) = self.client.placement.map().filter(|map| map.shards() == self.client.shards()) else {
+            return true;
+        };
+        match self.route {
+            Route::Fixed => true,
+            Route::Waiting => map.has_slots(self.shard),
+            Route::Batch(slot) => map.owner(slot) == self.shard,
+            Route::Slot(slot) => {
+                self.shard = map.owner(slot);
+                true
+            }
+            Route::Results { slot, since } => {
+                let owner = map.owner(slot);
+                if let Some(taken) = map.taken(self.shard).filter(|taken| taken.number > since)
+                    && owner != self.shard
+                {
+                    OnceRequest::rename(&mut self.message, |client| identity_after(client, taken.number));
+                    self.route = Route::Results { slot, since: taken.number };
+                    self.shard = owner;
+                }
+                true
+            }
+        }
     }
 
     /// Asks the shard that refused where the object is, if that follows from its slot.
@@ -163,9 +254,10 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         is_known
     }
 
-    fn call(&self) -> Result<farcall::Call<'c, '_>, Failure<E>> {
+    /// The call, over a session to a shard that is looked for no longer than this.
+    fn call(&self, within: Duration) -> Result<farcall::Call<'c, '_>, Failure<E>> {
         self.client.refresh(self.shard);
-        let peer = self.client.peer(self.shard)?;
+        let peer = self.client.find_peer(self.shard, within)?;
         let call = self.client.endpoint.call(peer, self.service, &self.message);
         Ok(match self.timeout {
             Some(timeout) => call.within(timeout),
@@ -175,7 +267,10 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
 
     /// Sends the request, or says why nothing was sent.
     fn start(&self) -> Result<Pending<'c>, Failure<E>> {
-        self.call()?.start().map_err(not_sent)
+        // Where the object may be elsewhere that is asked for before the shard is waited for.
+        let is_patient = self.route != Route::Fixed && self.client.shards() > 1 && self.client.is_patient();
+        let within = self.client.endpoint.resolve_timeout();
+        self.call(if is_patient { within.min(LOOK_WITHIN) } else { within })?.start().map_err(not_sent)
     }
 
     /// After a failure that reports the end of the session the next call connects again; says whether it was
@@ -201,8 +296,23 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
         let is_unknown =
             matches!(failure, Failure::NoAnswer(_) | Failure::NotReplicated(NotReplicated::LevelNotReached));
-        (failure.passes() || is_unknown && safe) && repeats.later()
+        let may_repeat = failure.passes() || is_unknown && safe;
+        if !may_repeat {
+            return false;
+        }
+        // However long a look for the shard took, another one is asked whether the object is there.
+        let looks_once = self.client.is_patient() && !core::mem::replace(&mut repeats.has_looked, true);
+        repeats.later() || looks_once
     }
+}
+
+/// What came of an operation.
+pub(super) struct Done<T, E> {
+    /// The shard that was asked last.
+    pub shard: u32,
+    /// Whether it may have been done before that, by a shard that gave no answer.
+    pub may_be_done: bool,
+    pub outcome: Result<T, Failure<E>>,
 }
 
 /// How often, and for how long, an operation is tried again.
@@ -213,13 +323,16 @@ pub(super) struct Repeats {
     due: Instant,
     /// Until when an object is followed whose hash slot moves.
     follows_until: Option<Instant>,
+    /// Whether another shard was asked where the object is.
+    has_looked: bool,
 }
 
 impl Repeats {
     pub(super) fn new(client: &Client<'_>) -> Self {
         let clock = client.endpoint.clock();
         let now = clock.now();
-        Self { clock, at_once: 0, until: now + client.patience, due: now, follows_until: None }
+        let until = now + client.patience;
+        Self { clock, at_once: 0, until, due: now, follows_until: None, has_looked: false }
     }
 
     /// Tries again in a while where the object is, if there is time left.

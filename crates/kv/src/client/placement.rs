@@ -19,15 +19,31 @@ use crate::wire::{SLOT_MAP, hash_slot, shard_of_slot};
 /// a slot is nobody's.
 pub(super) const FOLLOWS_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long another shard may take that is asked where objects of one are that is away.
+pub(super) const MAP_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a patient operation looks for a shard before it asks another one whether the object is there.
+pub(super) const LOOK_WITHIN: Duration = Duration::from_millis(250);
+
 /// Which shard an operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The one that it was made for.
     Fixed,
-    /// The same, which may refuse it while hash slots move.
+    /// The same, which may refuse it while hash slots move, and is not needed when it has none.
     Waiting,
     /// The one that has this hash slot.
     Slot(u32),
+    /// The one that it was made for, as long as that has the hash slot of the first of its objects.
+    Batch(u32),
+    /// The one that has the results of a client, of which it asks for one about an object of this hash slot:
+    /// others may have taken them over in a later version of the map than this.
+    Results {
+        /// The slot.
+        slot: u32,
+        /// The version of the map in which the client had its identity.
+        since: u64,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -83,11 +99,26 @@ impl Client<'_> {
         map.map_or_else(|| shard_of_slot(slot, self.shards()), |map| map.owner(slot))
     }
 
-    /// Asks a shard which shard has which hash slots.
+    /// Asks a shard which shard has which hash slots. One that is away and has none fails as
+    /// [`Failure::WrongShard`].
     pub fn slot_map(&self, shard: u32) -> Operation<'_, SlotMap, ReadError> {
-        self.operation((shard, Route::Fixed), SLOT_MAP, message(|_| ()), Repeat::Always, |answer| {
+        self.operation((shard, Route::Waiting), SLOT_MAP, message(|_| ()), Repeat::Always, |answer| {
             SlotMap::decode(&answer).ok_or(Failure::Misunderstood)
         })
+    }
+
+    /// Whether a shard is known to have no hash slots, and so nothing that a client asks for.
+    pub(super) fn has_no_slots(&self, shard: u32) -> bool {
+        let map = self.placement.map().filter(|map| map.shards() == self.shards());
+        map.is_some_and(|map| !map.has_slots(shard))
+    }
+
+    /// Another shard than one that is away: the next one each time, shard 0 first, where all others are met.
+    pub(super) fn another_than(&self, shard: u32) -> u32 {
+        let others = self.shards().saturating_sub(1).max(1);
+        let next = self.asked_of.get() % others;
+        self.asked_of.set(next + 1);
+        if next < shard { next } else { next + 1 }
     }
 
     /// Takes over what a shard has said; says whether slots of this store move at all. If they do not, a

@@ -59,13 +59,28 @@ impl FromCode for CreateTableAtError {
 }
 
 impl Client<'_> {
+    /// The outcomes of all shards, but for those that are away and have no hash slots: their next processes
+    /// create what they are started with.
+    fn of_needed<T, E>(
+        &self,
+        outcomes: Vec<Result<T, Failure<E>>>,
+    ) -> impl Iterator<Item = Result<T, Failure<E>>> {
+        let is_needed = |shard: u32, outcome: &Result<T, Failure<E>>| {
+            !matches!(outcome, Err(Failure::WrongShard)) || !self.has_no_slots(shard)
+        };
+        let all = (0..).zip(outcomes);
+        all.filter(move |(shard, outcome)| is_needed(*shard, outcome)).map(|(_, outcome)| outcome)
+    }
+
     /// Creates a table on all shards, unless there is one of that name. A new one is in memory.
     pub async fn create_table(&self, name: &str) -> Result<TableId, Failure<CreateTableError>> {
         let table = TableId::of(name).map_err(|error| Failure::Store(error.into()))?;
         let calls = (0..self.shards())
-            .map(|shard| self.operation((shard, Route::Fixed), CREATE_TABLE, name.into(), Repeat::Always, Ok))
+            .map(|shard| {
+                self.operation((shard, Route::Waiting), CREATE_TABLE, name.into(), Repeat::Always, Ok)
+            })
             .collect();
-        for answer in join(calls).await {
+        for answer in self.of_needed(join(calls).await) {
             let answer: Payload = answer?;
             if *answer != table.0.to_le_bytes() {
                 return Err(Failure::Misunderstood);
@@ -91,10 +106,10 @@ impl Client<'_> {
         let message = message(|to| CreateTableRequest { level, name }.encode(to));
         let calls = (0..self.shards())
             .map(|shard| {
-                self.operation((shard, Route::Fixed), CREATE_TABLE_AT, message.clone(), Repeat::Always, Ok)
+                self.operation((shard, Route::Waiting), CREATE_TABLE_AT, message.clone(), Repeat::Always, Ok)
             })
             .collect();
-        for answer in join(calls).await {
+        for answer in self.of_needed(join(calls).await) {
             let answer: Payload = answer?;
             let created = CreateTableResponse::decode(&answer)?;
             if created.table != table || !created.level.covers(level) {
@@ -110,7 +125,7 @@ impl Client<'_> {
             .map(|shard| self.operation((shard, Route::Waiting), DROP_TABLE, name.into(), Repeat::Always, Ok))
             .collect();
         let mut was_there = false;
-        for answer in join(calls).await {
+        for answer in self.of_needed(join(calls).await) {
             let answer: Payload = answer?;
             match *answer {
                 [there @ (0 | 1)] => was_there |= there == 1,

@@ -3,7 +3,8 @@
 use farcall::{CallError, Outcome};
 
 use super::Daemon;
-use crate::placement::{Keeper, Mover, tell};
+use crate::placement::{Keeper, Mover, TakesParts, tell};
+use crate::replicated::{WayToBackups, read_part};
 use crate::wire::Code;
 
 impl Daemon<'_> {
@@ -13,6 +14,13 @@ impl Daemon<'_> {
         mover.adopt(self.shard.shard(), self.endpoint.clock().now());
         self.shard.release();
         self.mover = Some(mover);
+    }
+
+    /// Takes parts of shards whose primaries are gone, when the map says so; they are read over this way.
+    pub fn take_parts(&mut self, way: WayToBackups) {
+        if let Some(mover) = &mut self.mover {
+            mover.take_parts(TakesParts(Box::new(move |part| read_part(&way, part))));
+        }
     }
 
     /// Follows the map, and does the next step of a move; says whether something happened.

@@ -15,6 +15,7 @@ mod frames;
 mod journal;
 mod level;
 mod moved;
+pub(crate) mod parts;
 mod rebuilding;
 mod recording;
 mod recovery;
@@ -37,7 +38,9 @@ pub use answers::{Held, Parked, Released};
 pub use counters::LogCounters;
 #[doc(hidden)]
 pub use format::fuzz_log;
+pub(crate) use format::{Ending, FRAME_BYTES, frame_at};
 pub use level::{Level, REPLICAS_MAX};
+pub(crate) use recovery::{BlockSource, outline, outline_until};
 pub use recovery::{LogError, Recovered};
 pub use saved::{SavedLog, SavedObjects};
 pub use statistics::{BUCKETS, Histogram, LogStatistics};

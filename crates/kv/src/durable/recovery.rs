@@ -133,14 +133,7 @@ pub fn open(
     let mut found = match superblock(&mut *disk)? {
         None => create(&mut *disk, (shard, shards), bytes_max, fresh_log)?,
         Some(superblock) => {
-            if (superblock.shard, superblock.shards) != (shard, shards) {
-                let (own, own_shards) = (shard, shards);
-                let Superblock { shard, shards, .. } = superblock;
-                return Err(LogError::OtherShard { shard, shards, own, own_shards });
-            }
-            if shards > 1 && superblock.version < SLOTS_VERSION {
-                return Err(LogError::OtherPlacement { version: superblock.version, shards });
-            }
+            is_of(&superblock, (shard, shards))?;
             recover(&mut *disk, superblock, bytes_max, &mut recovered, &mut visit)?
         }
     };
@@ -184,9 +177,23 @@ fn open_head(journal: &mut Journal) -> Result<(), LogError> {
     }
 }
 
-/// Reads blocks.
-fn read(disk: &mut dyn Disk, at: u64, bytes: usize) -> Result<Blocks, LogError> {
-    carry_out(disk, Job::Read { at, blocks: Blocks::zeroed(bytes) })
+/// Where a log is read: a disk, or replicas at backups.
+pub trait BlockSource {
+    /// How long it is.
+    fn bytes(&self) -> u64;
+
+    /// The blocks there.
+    fn blocks(&mut self, at: u64, bytes: usize) -> Result<Blocks, LogError>;
+}
+
+impl BlockSource for dyn Disk + '_ {
+    fn bytes(&self) -> u64 {
+        Disk::bytes(self)
+    }
+
+    fn blocks(&mut self, at: u64, bytes: usize) -> Result<Blocks, LogError> {
+        carry_out(self, Job::Read { at, blocks: Blocks::zeroed(bytes) })
+    }
 }
 
 fn carry_out(disk: &mut dyn Disk, job: Job) -> Result<Blocks, LogError> {
@@ -197,14 +204,14 @@ fn carry_out(disk: &mut dyn Disk, job: Job) -> Result<Blocks, LogError> {
 }
 
 /// The superblock that counts; `None` on a disk on which there is no log yet.
-fn superblock(disk: &mut dyn Disk) -> Result<Option<Superblock>, LogError> {
+fn superblock<S: BlockSource + ?Sized>(disk: &mut S) -> Result<Option<Superblock>, LogError> {
     if disk.bytes() < FRAMES_AT {
         return if disk.bytes() == 0 { Ok(None) } else { blank_or_refused(disk) };
     }
     let mut found: Option<Superblock> = None;
     let mut blank = true;
     for at in SUPERBLOCKS_AT {
-        match Superblock::decode(&read(disk, at, BLOCK_BYTES)?) {
+        match Superblock::decode(&disk.blocks(at, BLOCK_BYTES)?) {
             Ok(superblock) if found.is_none_or(|other| other.generation < superblock.generation) => {
                 found = Some(superblock);
             }
@@ -225,9 +232,9 @@ fn superblock(disk: &mut dyn Disk) -> Result<Option<Superblock>, LogError> {
 
 /// A file without superblock is a log that was being created if all of it is blank, but for the first
 /// segment.
-fn blank_or_refused(disk: &mut dyn Disk) -> Result<Option<Superblock>, LogError> {
+fn blank_or_refused<S: BlockSource + ?Sized>(disk: &mut S) -> Result<Option<Superblock>, LogError> {
     let bytes = disk.bytes().min(FRAMES_AT);
-    let is_blank = read(disk, 0, bytes as usize)?.iter().all(|&byte| byte == 0);
+    let is_blank = disk.blocks(0, bytes as usize)?.iter().all(|&byte| byte == 0);
     if is_blank && disk.bytes() <= frame_at(FRAMES_AT_FIRST as u32) {
         Ok(None)
     } else {
@@ -278,30 +285,15 @@ fn recover(
 ) -> Result<Found, LogError> {
     let log = superblock.log;
     let Head { ending: head, epoch, frame } = find_head(disk, &superblock)?;
-    let mut live: Vec<Ending> = Vec::new();
     let mut moved = Moved::default();
-    let mut retired = Vec::new();
     let mut state = State::default();
-    // The head is looked at first: which segments count is said there, at its start and further on.
-    let prefix = verified(log, head.segment, &frame);
-    for record in groups(log, &frame[..prefix.bytes as usize]).flat_map(|(_, bytes)| records(bytes).flatten())
-    {
-        match record {
-            Record::Segment(ending) => live.push(ending),
-            Record::Retired { segment } => retired.push(segment),
-            _ => {}
-        }
-    }
-    if has_later_group(log, head.segment, &frame[prefix.bytes as usize..]) {
-        let at = frame_at(head.frame) + u64::from(prefix.bytes);
-        return Err(LogError::Damaged { segment: head.segment, at });
-    }
+    // The head is looked at first: which segments count is said there.
+    let prefix = verified_head(log, &head, &frame)?;
     recovered.torn_bytes = torn_bytes(&frame[prefix.bytes as usize..], log, head.segment);
-    live.retain(|ending| !retired.contains(&ending.segment));
-    live.sort_unstable_by_key(|ending| ending.segment);
+    let live = live_segments(log, &frame[..prefix.bytes as usize]);
     for ending in &live {
         let bytes = (ending.bytes as usize).min(FRAME_BYTES);
-        let segment = read(disk, frame_at(ending.frame), bytes)?;
+        let segment = disk.blocks(frame_at(ending.frame), bytes)?;
         let prefix = verified(log, ending.segment, &segment);
         if (prefix.bytes, prefix.crc) != (ending.bytes, ending.crc) && !leaves_out(Rule::Digests) {
             let at = frame_at(ending.frame) + u64::from(prefix.bytes);
@@ -326,10 +318,86 @@ fn recover(
     Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables, moved })
 }
 
+/// What of a head verifies, behind which nothing may.
+fn verified_head(log: u64, head: &Ending, frame: &[u8]) -> Result<Ending, LogError> {
+    let prefix = verified(log, head.segment, frame);
+    if has_later_group(log, head.segment, &frame[prefix.bytes as usize..]) {
+        let at = frame_at(head.frame) + u64::from(prefix.bytes);
+        return Err(LogError::Damaged { segment: head.segment, at });
+    }
+    Ok(Ending { frame: head.frame, ..prefix })
+}
+
+/// The segments besides the head that count, in their order: the head says so at its start and further on.
+fn live_segments(log: u64, head: &[u8]) -> Vec<Ending> {
+    let (mut live, mut retired) = (Vec::new(), Vec::new());
+    for record in groups(log, head).flat_map(|(_, bytes)| records(bytes).flatten()) {
+        match record {
+            Record::Segment(ending) => live.push(ending),
+            Record::Retired { segment } => retired.push(segment),
+            _ => {}
+        }
+    }
+    live.retain(|ending: &Ending| !retired.contains(&ending.segment));
+    live.sort_unstable_by_key(|ending| ending.segment);
+    live
+}
+
+/// The number of a log, and its segments as they end, the head last; `None` if nothing was ever written to
+/// it. Of the others than the head nothing was read.
+pub fn outline<S: BlockSource + ?Sized>(
+    disk: &mut S,
+    of: (u32, u32),
+) -> Result<Option<(u64, Vec<Ending>)>, LogError> {
+    let Some(superblock) = superblock(disk)? else { return Ok(None) };
+    is_of(&superblock, of)?;
+    let Head { ending, frame, .. } = find_head(disk, &superblock)?;
+    let head = verified_head(superblock.log, &ending, &frame)?;
+    let mut segments = live_segments(superblock.log, &frame[..head.bytes as usize]);
+    segments.push(head);
+    Ok(Some((superblock.log, segments)))
+}
+
+/// The segments of a log that ends so, as above. More may lie behind that.
+pub fn outline_until<S: BlockSource + ?Sized>(
+    disk: &mut S,
+    log: u64,
+    head: Ending,
+) -> Result<Vec<Ending>, LogError> {
+    let bytes = (head.bytes as usize).min(FRAME_BYTES);
+    let segment = disk.blocks(frame_at(head.frame), bytes)?;
+    check_segment(log, &head, &segment)?;
+    let mut segments = live_segments(log, &segment);
+    segments.push(head);
+    Ok(segments)
+}
+
+/// Checks that a segment is whole.
+pub fn check_segment(log: u64, ending: &Ending, segment: &[u8]) -> Result<(), LogError> {
+    let found = verified(log, ending.segment, segment);
+    if (found.bytes, found.crc) == (ending.bytes, ending.crc) {
+        return Ok(());
+    }
+    let at = frame_at(ending.frame) + u64::from(found.bytes);
+    Err(LogError::Damaged { segment: ending.segment, at })
+}
+
+/// Checks that a log is that of a shard.
+fn is_of(superblock: &Superblock, (own, own_shards): (u32, u32)) -> Result<(), LogError> {
+    let Superblock { shard, shards, version, .. } = *superblock;
+    if (shard, shards) != (own, own_shards) {
+        return Err(LogError::OtherShard { shard, shards, own, own_shards });
+    }
+    if shards > 1 && version < SLOTS_VERSION {
+        return Err(LogError::OtherPlacement { version, shards });
+    }
+    Ok(())
+}
+
 /// What holds at the end of a replay.
-#[derive(Default)]
-struct State {
-    last_version: u64,
+#[derive(Debug, Default)]
+pub struct State {
+    pub last_version: u64,
     tables: Vec<TableEntry>,
     /// Groups that count with the one after them, in the same epoch.
     pending: Vec<(GroupHeader, Vec<u8>)>,
@@ -392,24 +460,31 @@ impl State {
         segment: &[u8],
         visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        for (header, bytes) in groups(log, segment) {
-            self.last_version = self.last_version.max(header.last_version);
-            // A digest names the tables that there are: others were dropped before.
-            if header.at == 0 {
-                self.tables.clear();
-            }
-            self.take(header, bytes, visit)?;
+        groups(log, segment).try_for_each(|(header, bytes)| self.replay_group(header, bytes, visit))
+    }
+
+    /// Does a group again, or keeps it until that it goes on in is there.
+    pub fn replay_group(
+        &mut self,
+        header: GroupHeader,
+        group: &[u8],
+        visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        self.last_version = self.last_version.max(header.last_version);
+        // A digest names the tables that there are: others were dropped before.
+        if header.at == 0 {
+            self.tables.clear();
         }
-        Ok(())
+        self.take(header, group, visit)
     }
 }
 
 /// Finds the newest segment whose digest verifies.
-fn find_head(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Head, LogError> {
+fn find_head<S: BlockSource + ?Sized>(disk: &mut S, superblock: &Superblock) -> Result<Head, LogError> {
     let frames = disk.bytes().saturating_sub(FRAMES_AT) / FRAME_BYTES as u64;
     let mut candidates = Vec::new();
     for frame in 0..frames as u32 {
-        let block = read(disk, frame_at(frame), BLOCK_BYTES)?;
+        let block = disk.blocks(frame_at(frame), BLOCK_BYTES)?;
         if let Some(segment) = segment_named(superblock.log, &block)
             && segment >= superblock.head
         {
@@ -418,7 +493,7 @@ fn find_head(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Head, LogEr
     }
     candidates.sort_unstable();
     for (segment, frame) in candidates.into_iter().rev() {
-        let blocks = read(disk, frame_at(frame), FRAME_BYTES)?;
+        let blocks = disk.blocks(frame_at(frame), FRAME_BYTES)?;
         if let Some((header, _)) = GroupHeader::verify(superblock.log, &blocks)
             && header.segment == segment
         {
@@ -440,7 +515,7 @@ fn segment_named(log: u64, block: &[u8]) -> Option<u64> {
 }
 
 /// The groups of a segment that verify, one after the other.
-fn groups(log: u64, mut segment: &[u8]) -> impl Iterator<Item = (GroupHeader, &[u8])> {
+pub fn groups(log: u64, mut segment: &[u8]) -> impl Iterator<Item = (GroupHeader, &[u8])> {
     core::iter::from_fn(move || {
         let (header, records) = GroupHeader::verify(log, segment)?;
         segment = segment.get(header.disk_bytes()..).unwrap_or(&[]);

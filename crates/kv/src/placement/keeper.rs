@@ -61,7 +61,7 @@ pub fn load_map(registry: &mut dyn Registry, shards: u32) -> Result<(Arc<SlotMap
 
 /// Changes the map, again and again until nobody comes before; `None` changes nothing. Gives the map that is
 /// there then.
-fn change(
+pub(crate) fn change(
     registry: &mut dyn Registry,
     shards: u32,
     change: impl Fn(&SlotMap) -> Result<Option<SlotMap>, MoveRefused>,
@@ -96,15 +96,14 @@ pub fn give_up_move(
     change(registry, shards, |map| Ok(map.given_up(number, reason)))
 }
 
-/// Gives up the moves in which a shard takes part whose primary begins, and gives the map. Before the primary
-/// serves: then nobody can do what it began and does not know.
+/// Gives up the moves and spreads in which a shard takes part whose primary begins, and gives the map. Before
+/// the primary serves: then nobody can do what it began and does not know.
 pub fn settle(registry: &mut dyn Registry, (shard, shards): (u32, u32)) -> Result<Arc<SlotMap>, KeeperError> {
     let why = format!("shard {shard} has a new primary");
     let mut map = load_map(registry, shards)?.0;
-    while map.moves().iter().any(|it| it.from == shard || it.to == shard) {
+    while map.number_of(shard).is_some() {
         map = change(registry, shards, |map| {
-            let own = map.moves().iter().find(|it| it.from == shard || it.to == shard);
-            Ok(own.and_then(|it| map.given_up(it.number, &why)))
+            Ok(map.number_of(shard).and_then(|number| map.given_up(number, &why)))
         })?;
     }
     Ok(map)
@@ -117,6 +116,8 @@ enum Job {
     Look,
     /// A move is done, or given up for a reason.
     End { number: u64, reason: String },
+    /// A shard has its part of a spread.
+    Ready { number: u64, shard: u32 },
 }
 
 #[derive(Debug)]
@@ -166,7 +167,12 @@ impl Keeper {
         self.begin(Job::End { number, reason: String::new() });
     }
 
-    /// The same: it is given up.
+    /// Sets that a shard has its part of a spread; if all others have theirs, the spread is done.
+    pub fn part_ready(&self, number: u64, shard: u32) {
+        self.begin(Job::Ready { number, shard });
+    }
+
+    /// Sets that a move, or a spread, is given up.
     pub fn give_up(&self, number: u64, reason: String) {
         self.begin(Job::End { number, reason });
     }
@@ -199,22 +205,25 @@ fn keep(registry: &mut dyn Registry, shards: u32, asked: &Receiver<Job>, seen: &
         };
         match job {
             Job::Look => look(registry, shards, &mut looked_at, seen),
-            Job::End { number, reason } => {
+            job => {
                 // An attempt whose outcome is unknown is made again: it may have been done.
-                let ended = || {
-                    change(registry, shards, |map| {
-                        Ok(match &*reason {
-                            "" => map.done(number),
-                            reason => map.given_up(number, reason),
-                        })
-                    })
-                };
-                match until_known(ended, asked) {
+                let changed = || change(registry, shards, |map| Ok(changed_by(&job, map)));
+                match until_known(changed, asked) {
                     Some(map) => seen.publish(map),
                     None => return,
                 }
             }
         }
+    }
+}
+
+/// The map after a job; `None` if that changes nothing.
+fn changed_by(job: &Job, map: &SlotMap) -> Option<SlotMap> {
+    match job {
+        Job::Look => None,
+        Job::End { number, reason } if reason.is_empty() => map.done(*number),
+        Job::End { number, reason } => map.given_up(*number, reason),
+        Job::Ready { number, shard } => map.part_ready(*number, *shard),
     }
 }
 

@@ -5,6 +5,7 @@
 use core::fmt::{self, Write};
 use core::str::FromStr;
 
+use super::spread::{self, Spread, Taken};
 use crate::wire::{HASH_SLOTS, SHARDS_MAX, shard_of_slot};
 
 /// What the first line says.
@@ -26,6 +27,9 @@ pub struct SlotRange {
 }
 
 impl SlotRange {
+    /// All of them.
+    pub const ALL: Self = Self { first: 0, last: HASH_SLOTS - 1 };
+
     /// Whether a slot is in it.
     #[inline]
     pub fn has(self, slot: u32) -> bool {
@@ -114,16 +118,24 @@ pub enum MoveRefused {
         /// What moves.
         range: SlotRange,
     },
+    /// Nothing is to be done.
+    #[error("shard {shard} has no hash slots")]
+    NoSlots {
+        /// The shard.
+        shard: u32,
+    },
 }
 
 /// Which shard has which hash slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMap {
-    version: u64,
-    shards: u32,
+    pub(super) version: u64,
+    pub(super) shards: u32,
     /// The shard of each slot.
-    owners: Box<[u16]>,
+    pub(super) owners: Box<[u16]>,
     moves: Vec<SlotMove>,
+    pub(super) spreads: Vec<Spread>,
+    pub(super) taken: Vec<Taken>,
     ended: Vec<Ended>,
 }
 
@@ -135,7 +147,8 @@ impl SlotMap {
     pub fn of(shards: u32) -> Self {
         assert!((1..=SHARDS_MAX).contains(&shards), "bounds of the caller's making");
         let owners = (0..HASH_SLOTS).map(|slot| shard_of_slot(slot, shards) as u16).collect();
-        Self { version: 0, shards, owners, moves: Vec::new(), ended: Vec::new() }
+        let (moves, ended) = (Vec::new(), Vec::new());
+        Self { version: 0, shards, owners, moves, spreads: Vec::new(), taken: Vec::new(), ended }
     }
 
     /// Rises with every change.
@@ -197,11 +210,7 @@ impl SlotMap {
         if let Some(slot) = (range.first..=range.last).find(|slot| self.owner(*slot) != from) {
             return Err(MoveRefused::NotOfSource { slot, owner: self.owner(slot) });
         }
-        for shard in [from, to] {
-            if let Some(other) = self.moves.iter().find(|other| other.from == shard || other.to == shard) {
-                return Err(MoveRefused::Busy { shard, range: other.range });
-            }
-        }
+        [from, to].into_iter().try_for_each(|shard| self.is_free(shard))?;
         let mut next = self.next();
         next.moves.push(SlotMove { number: next.version, range, from, to });
         let number = next.version;
@@ -217,20 +226,41 @@ impl SlotMap {
         Some(next)
     }
 
-    /// The next version, in which a move is given up; `None` if it is not in progress.
+    /// The next version, in which a move, or a spread, is given up; `None` if it is not in progress.
     pub fn given_up(&self, number: u64, reason: &str) -> Option<Self> {
-        self.moves.iter().find(|it| it.number == number)?;
+        let moves = self.moves.iter().map(|it| it.number);
+        moves.chain(self.spreads.iter().map(|it| it.number)).find(|it| *it == number)?;
         let mut next = self.next();
         next.end(number, reason);
         Some(next)
     }
 
-    fn next(&self) -> Self {
+    /// The number of a move or a spread in which a shard takes part, if there is one.
+    pub fn number_of(&self, shard: u32) -> Option<u64> {
+        let of_move = self.moves.iter().find(|it| it.from == shard || it.to == shard).map(|it| it.number);
+        of_move.or_else(|| self.spreads.iter().find(|it| it.has(shard)).map(|it| it.number))
+    }
+
+    /// Checks that a shard takes part in nothing.
+    pub(super) fn is_free(&self, shard: u32) -> Result<(), MoveRefused> {
+        let moving = self.moves.iter().find(|it| it.from == shard || it.to == shard).map(|it| it.range);
+        let spread = || self.spreads.iter().find(|it| it.has(shard)).map(|it| self.range_of(it.from));
+        moving.or_else(spread).map_or(Ok(()), |range| Err(MoveRefused::Busy { shard, range }))
+    }
+
+    /// The first range of a shard that has one.
+    fn range_of(&self, shard: u32) -> SlotRange {
+        let found = self.ranges().into_iter().find(|(_, owner)| *owner == shard);
+        found.map_or(SlotRange::ALL, |(range, _)| range)
+    }
+
+    pub(super) fn next(&self) -> Self {
         Self { version: self.version + 1, ..self.clone() }
     }
 
-    fn end(&mut self, number: u64, reason: &str) {
+    pub(super) fn end(&mut self, number: u64, reason: &str) {
         self.moves.retain(|it| it.number != number);
+        self.spreads.retain(|it| it.number != number);
         let plain = reason.chars().map(|c| if c.is_control() { ' ' } else { c });
         let mut reason: String = plain.collect();
         let end = (0..=REASON_BYTES_MAX.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end));
@@ -253,6 +283,7 @@ impl SlotMap {
         for SlotMove { number, range: SlotRange { first, last }, from, to } in &self.moves {
             line(format_args!("move {number} {first} {last} {from} {to}"));
         }
+        spread::encode(self, &mut line);
         for Ended { number, reason } in &self.ended {
             line(format_args!("ended {number} {reason}"));
         }
@@ -303,6 +334,7 @@ impl SlotMap {
             }
             map.moves.push(SlotMove { number, ..begun });
         }
+        spread::decode(&mut lines, &mut map)?;
         for line in lines {
             let (number, reason) = line.strip_prefix("ended ")?.split_once(' ')?;
             let number = number.parse().ok()?;
@@ -312,13 +344,13 @@ impl SlotMap {
     }
 }
 
-fn range_of(first: u64, last: u64) -> Option<SlotRange> {
+pub(super) fn range_of(first: u64, last: u64) -> Option<SlotRange> {
     let range = SlotRange { first: u32::try_from(first).ok()?, last: u32::try_from(last).ok()? };
     range.is_valid().then_some(range)
 }
 
 /// The numbers behind the first word of a line.
-fn numbers<const N: usize>(line: &str) -> Option<[u64; N]> {
+pub(super) fn numbers<const N: usize>(line: &str) -> Option<[u64; N]> {
     let mut words = line.split(' ').skip(1).map(|word| word.parse().ok());
     let mut numbers = [0; N];
     for number in &mut numbers {

@@ -5,20 +5,28 @@
 //! source copies objects to the destination, which stores them as its own and hides them; refuses the range
 //! for a moment; and sets the map. A primary that begins ends the moves in which its shard takes part, before
 //! it serves. So whoever dies leaves the range with one owner: that of the map.
+//!
+//! The slots of a shard whose primary is gone go to several others by the same steps, but that these read its
+//! log at its backups: see [`Spread`].
 
 mod entries;
 mod keeper;
 mod map;
 mod source;
+mod spread;
+mod taking;
 #[cfg(test)]
 mod tests;
 
 pub use entries::fuzz_import;
 pub(crate) use entries::{ImportHeader, ImportItem, ImportItems};
+pub(crate) use keeper::change;
 pub use keeper::{Keeper, KeeperError, MAP_KEY, begin_move, give_up_move, load_map, settle};
 pub use map::{Ended, MoveRefused, SlotMap, SlotMove, SlotRange};
 pub use source::Mover;
-pub(crate) use source::{Exporter, tell};
+pub(crate) use source::{Exported, Exporter, tell};
+pub use spread::{LogEnd, Spread, SpreadPart, SpreadPlan, Taken};
+pub(crate) use taking::{Fetched, PartOf, TakenClient, TakesParts};
 
 use core::fmt;
 
@@ -42,6 +50,15 @@ impl SlotSet {
     pub fn of(range: SlotRange) -> Self {
         let mut set = Self::default();
         (range.first..=range.last).for_each(|slot| set.insert(slot));
+        set
+    }
+
+    /// Those of several ranges.
+    pub fn of_all(ranges: &[SlotRange]) -> Self {
+        let mut set = Self::default();
+        for range in ranges {
+            (range.first..=range.last).for_each(|slot| set.insert(slot));
+        }
         set
     }
 

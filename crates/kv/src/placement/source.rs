@@ -9,6 +9,7 @@ use farcall::{CallError, Endpoint, Instant, Outcome, Peer};
 
 pub use exporter::{Exported, Exporter};
 
+use super::taking::{PartOf, PartTurn, TakesParts, Taking};
 use super::{ImportHeader, Keeper, SlotMove};
 use crate::Shard;
 use crate::wire::{Code, IMPORT, LOOK_AT_MAP};
@@ -72,6 +73,9 @@ pub struct Mover {
     keeper: Keeper,
     own: u32,
     moving: Option<Moving>,
+    /// A part of a spread that this shard takes, and how such parts are read.
+    taking: Option<Taking>,
+    takes: Option<TakesParts>,
     version: u64,
     /// Whether the shard may have objects that are another one's.
     drops: bool,
@@ -81,13 +85,21 @@ impl Mover {
     /// For the shard of this number, which has the keeper's map.
     pub fn new(keeper: Keeper, own: u32) -> Self {
         let version = keeper.version();
-        Self { keeper, own, moving: None, version, drops: version > 0 }
+        let (moving, taking, takes) = (None, None, None);
+        Self { keeper, own, moving, taking, takes, version, drops: version > 0 }
+    }
+
+    /// Takes parts of spreads from now on, which are read so.
+    pub(crate) fn take_parts(&mut self, takes: TakesParts) {
+        self.takes = Some(takes);
+        // What the map asks for by now is seen when it is looked at again.
+        self.version = u64::MAX;
     }
 
     /// Whether a turn has something to do.
     #[inline]
     pub fn is_working(&self) -> bool {
-        self.moving.is_some() || self.drops
+        self.moving.is_some() || self.taking.is_some() || self.drops
     }
 
     /// Whether another map was seen than the shard has.
@@ -106,6 +118,11 @@ impl Mover {
             shard.end_export();
         }
         shard.adopt(&map);
+        let is_over = |taking: &Taking| map.spreads().iter().all(|it| it.number != taking.number);
+        if self.taking.as_ref().is_none_or(is_over) {
+            self.taking = None;
+            self.begin_part(shard);
+        }
         if self.moving.is_none()
             && let Some(of) = map.moves().iter().find(|it| it.from == self.own)
         {
@@ -127,6 +144,29 @@ impl Mover {
         ended.map(|ended| ended.of.to)
     }
 
+    /// Begins to take the part of a spread that the map says is this shard's, if there is one.
+    fn begin_part(&mut self, shard: &Shard) {
+        let map = shard.map();
+        let Some(spread) = map.spreads().iter().find(|it| it.destinations().contains(&self.own)) else {
+            return;
+        };
+        let number = spread.number;
+        // It has its part, and waits for the others.
+        if spread.plan.as_ref().is_some_and(|plan| plan.ready.contains(&self.own)) {
+            return;
+        }
+        let memory_bytes = shard.store().statistics().memory_bytes;
+        let part = PartOf { spread: spread.clone(), own: self.own, shards: map.shards(), memory_bytes };
+        let begun = match &self.takes {
+            Some(takes) => Taking::begin(part, takes),
+            None => Err(format!("shard {} takes no parts of others", self.own)),
+        };
+        match begun {
+            Ok(taking) => self.taking = Some(taking),
+            Err(reason) => self.keeper.give_up(number, reason),
+        }
+    }
+
     /// Has the registry asked for the map now.
     pub fn look(&self) {
         self.keeper.look();
@@ -141,6 +181,21 @@ impl Mover {
     pub fn turn(&mut self, endpoint: &Endpoint, to: Option<Peer>, shard: &mut Shard) -> bool {
         if self.drops {
             self.drops = shard.drop_others();
+        }
+        if let Some(taking) = &mut self.taking {
+            // What is another shard's goes first: imports never mix with it.
+            return match taking.turn(shard) {
+                PartTurn::Nothing => self.drops,
+                PartTurn::Something => true,
+                PartTurn::Ready => {
+                    self.keeper.part_ready(taking.number, self.own);
+                    true
+                }
+                PartTurn::GiveUp(reason) => {
+                    self.keeper.give_up(taking.number, reason);
+                    true
+                }
+            };
         }
         let Some(moving) = &mut self.moving else { return self.drops };
         match moving.turn(endpoint, to, shard) {

@@ -40,7 +40,7 @@ impl Answer for Taken<'_> {
     }
 }
 
-fn ask(shard: &mut Shard, service: Service, message: &[u8]) -> Result<Vec<u8>, Code> {
+pub(super) fn ask(shard: &mut Shard, service: Service, message: &[u8]) -> Result<Vec<u8>, Code> {
     let mut taken = None;
     shard.answer(service, message, Taken(&mut taken));
     loop {
@@ -59,11 +59,11 @@ fn open(disk: &SimulatedDisk, number: u32) -> Shard {
     shard
 }
 
-fn named(key: &str) -> Name<'_> {
+pub(super) fn named(key: &str) -> Name<'_> {
     Name::new(TableId::of("t").expect("short"), key.as_bytes()).expect("short")
 }
 
-fn put(shard: &mut Shard, key: &str, value: &str) -> Result<(), Code> {
+pub(super) fn put(shard: &mut Shard, key: &str, value: &str) -> Result<(), Code> {
     let value = Value::new(value.as_bytes()).expect("short");
     let mut message = Vec::new();
     PutRequest { name: named(key), value, condition: Condition::Always }.encode(&mut message);
@@ -71,7 +71,7 @@ fn put(shard: &mut Shard, key: &str, value: &str) -> Result<(), Code> {
 }
 
 /// The version and the value of an object.
-fn get(shard: &mut Shard, key: &str) -> Result<Option<(u64, String)>, Code> {
+pub(super) fn get(shard: &mut Shard, key: &str) -> Result<Option<(u64, String)>, Code> {
     let mut message = Vec::new();
     GetRequest { name: named(key) }.encode(&mut message);
     let answer = ask(shard, GET, &message)?;
@@ -115,7 +115,7 @@ fn import(from: &Shard, to: &mut Shard, (number, is_last): (u64, bool), page: &[
 }
 
 /// Turns until a log has everything.
-fn settle(shard: &mut Shard) {
+pub(super) fn settle(shard: &mut Shard) {
     while shard.is_flushing() {
         shard.turn_log();
     }

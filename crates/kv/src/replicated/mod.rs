@@ -8,8 +8,11 @@ mod counters;
 mod fetching;
 mod images;
 mod primary;
+mod reading;
 mod registry;
 mod replicator;
+mod segments;
+mod spreading;
 mod standing;
 
 use farcall::{CallError, Outcome};
@@ -19,8 +22,13 @@ pub use backups::Backups;
 pub use counters::{ReplicaCounters, TakeoverTimes};
 pub use images::{images_in, log_without_replicas};
 pub use primary::{Primary, PrimaryError, PrimaryPlan, Waits};
+pub use reading::WayToBackups;
+pub(crate) use reading::read_part;
 pub use registry::{NoRegistry, OpenRegistry, RegistryPlace};
 pub use replicator::Replicator;
+#[doc(hidden)]
+pub use segments::fuzz_segment_requests;
+pub use spreading::{SpreadError, SpreadOutcome, watch};
 
 /// Where backups listen: under this name, or with a number behind it, at a rendezvous or registry of names.
 pub const BACKUP_NAME: &str = "farcall-kv.backup";

@@ -20,6 +20,7 @@ use super::images::{Found, Images};
 use super::{OpenRegistry, RegistryPlace, answer, target};
 use crate::Shard;
 use crate::durable::{Level, LogError, Recovered};
+use crate::placement::{KeeperError, settle};
 use crate::wire::BACKUP;
 
 /// How often the record of a primary that lives is looked at.
@@ -94,6 +95,9 @@ pub enum PrimaryError {
     /// See the reason.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// See the reason.
+    #[error(transparent)]
+    Map(#[from] KeeperError),
     /// Give the registry that the log is of, or another directory.
     #[error(
         "{path} is a log of this shard that the registry at {registry} does not know; give the registry that \
@@ -146,6 +150,8 @@ impl Primary {
         let life = registry.live(incarnation)?;
         refuse_without_folder(plan, &mut registry)?;
         let claimed = claim(plan, incarnation, &mut registry, &mut tell)?;
+        // Others may be about to take over what the log has: from here on they are not.
+        let is_taken = is_taken(plan, &claimed.record, &mut registry, &mut tell)?;
         times.wait = begun.elapsed();
         // One whose first attempt was set although nobody said so comes after itself.
         if let Some(before) = claimed.before.filter(|before| *before != incarnation) {
@@ -158,16 +164,19 @@ impl Primary {
         let clock = Clock::new();
         let keeper = Keeper::start(Box::new(registry), claimed.clone(), move || clock.now());
         let keeper = keeper.map_err(|reason| PrimaryError::Thread { reason })?;
-        let mut reach = OverEndpoint { endpoint, connections: HashMap::new(), within: plan.lease };
+        let mut reach = OverEndpoint::new(endpoint, plan.lease);
         let folder = plan.data.as_deref().filter(|_| record.flushed);
         let images = Images { folder, shard: plan.of.0, store: record.log.store };
         if let Some(path) = images.of_others()? {
             return Err(PrimaryError::OtherStore { path, registry: plan.registry.clone() });
         }
         let mut fetching = Fetching::new(&record);
-        let (mut own, mut disk, mut read_from) = first_image(&images, &record, &mut tell)?;
+        let (mut own, mut disk, mut read_from) = match is_taken {
+            true => (0, None, None),
+            false => first_image(&images, &record, &mut tell)?,
+        };
         loop {
-            if disk.is_none() && record.replicas.is_empty() {
+            if disk.is_none() && (is_taken || record.replicas.is_empty()) {
                 (own, disk) = images.create()?;
             }
             let image = match disk.take() {
@@ -190,7 +199,7 @@ impl Primary {
                     return Ok(Self { mirror, keeper, life, recovered, read_from, times });
                 }
                 // Another copy may be whole.
-                Err(error) if is_of_copy(&error, &read_from) && !record.replicas.is_empty() => {
+                Err(error) if is_of_copy(&error, &read_from) && !is_taken && !record.replicas.is_empty() => {
                     match read_from.take() {
                         Some(place) => {
                             images.remove(own);
@@ -202,6 +211,34 @@ impl Primary {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+}
+
+/// Whether other shards have taken over what the recorded replicas have: then the shard begins with an empty
+/// log. What it remembers of clients would be of no use, and might be taken for what they are told elsewhere.
+/// A spread that is not done is given up.
+fn is_taken(
+    plan: &PrimaryPlan,
+    record: &Record,
+    registry: &mut OpenRegistry,
+    tell: &mut impl FnMut(Waits),
+) -> Result<bool, PrimaryError> {
+    let (shard, shards) = plan.of;
+    if shards == 1 {
+        return Ok(false);
+    }
+    let mut is_told = false;
+    loop {
+        match settle(registry, plan.of) {
+            Ok(map) => return Ok(map.taken(shard).is_some_and(|taken| record.is_from_before(taken.epoch))),
+            Err(KeeperError::Registry(error)) if registry.may_come_back() => {
+                if !core::mem::replace(&mut is_told, true) {
+                    tell(Waits::Registry(error.to_string()));
+                }
+                std::thread::sleep(ASK_AGAIN_AFTER);
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -334,10 +371,17 @@ fn mirror_of(plan: &PrimaryPlan, claimed: &Claimed, own: u64) -> MirrorOf {
 }
 
 /// Backups, reached over an endpoint.
-struct OverEndpoint<'e> {
+pub(super) struct OverEndpoint<'e> {
     endpoint: &'e Endpoint,
     connections: HashMap<String, Connection<'e>>,
     within: Duration,
+}
+
+impl<'e> OverEndpoint<'e> {
+    /// A backup may take this long for an answer.
+    pub fn new(endpoint: &'e Endpoint, within: Duration) -> Self {
+        Self { endpoint, connections: HashMap::new(), within }
+    }
 }
 
 impl Reach for OverEndpoint<'_> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Answer, NotMine, Shard};
-use crate::durable::{Durable, Level};
+use super::{Answer, NotMine, Recorded, Shard};
+use crate::durable::{Durable, Level, When};
 use crate::placement::{
-    Exporter, ImportHeader, ImportItem, ImportItems, SlotMap, SlotMove, SlotRange, SlotSet,
+    Exporter, ImportHeader, ImportItem, ImportItems, SlotMap, SlotRange, SlotSet, TakenClient,
 };
 use crate::store::{CollectionError, PageLimits, ScanFrom, ScanNext, WriteError};
 use crate::wire::{Code, HASH_SLOTS, Malformed, hash_slot, shard_of_slot};
@@ -17,6 +17,9 @@ const DROP_LOOKS: usize = 256;
 /// What is recorded of a message is at most this much longer, where it has short elements of collections.
 const RECORDS_PER_MESSAGE: usize = 4;
 
+/// What the record of a client, or of a result without its answer, takes at most.
+const RESULT_BYTES: usize = 32;
+
 /// Where the shard is that drops what is not its own.
 #[derive(Debug)]
 struct Dropping {
@@ -25,14 +28,22 @@ struct Dropping {
     from: u64,
 }
 
+/// Slots on their way to this shard: by a move, or a part of a spread.
+#[derive(Debug)]
+struct Incoming {
+    /// The number of the move, or of the spread.
+    number: u64,
+    slots: SlotSet,
+}
+
 /// A shard's part of a map.
 #[derive(Debug)]
 pub(super) struct Placement {
     map: Arc<SlotMap>,
     /// Nobody reads or writes these: they are about to be another shard's.
     frozen: Option<SlotRange>,
-    /// A move whose destination this shard is.
-    incoming: Option<SlotMove>,
+    /// What is on its way here.
+    incoming: Option<Incoming>,
     /// The number of the last import of it that was taken over.
     taken_page: u64,
     /// Everything of it is here: no table may be emptied until it has ended.
@@ -47,18 +58,20 @@ impl Shard {
         if before.is_some_and(|before| before.map.version() >= map.version()) {
             return;
         }
-        let incoming = map.moves().iter().find(|it| it.to == self.shard).copied();
-        let (number, own) = (|it: Option<SlotMove>| it.map(|it| it.number), self.shard);
+        let incoming = map.incoming(self.shard).map(|(number, slots)| Incoming { number, slots });
+        let own = self.shard;
+        let number = incoming.as_ref().map(|it| it.number);
         let has_lost = |slot: u32| {
             let had = before.map_or(own, |before| before.map.owner(slot));
             had == own && map.owner(slot) != own
         };
         // What a move left that was given up, and what this process or the one before it has lost.
-        let had_incoming = before.and_then(|before| before.incoming);
+        let had_incoming = before.and_then(|before| before.incoming.as_ref());
         let was_sealed = before.is_some_and(|before| before.is_sealed);
         let taken_page = before.map_or(0, |before| before.taken_page);
-        let is_left = had_incoming
-            .is_some_and(|it| number(incoming) != Some(it.number) && map.owner(it.range.first) != own);
+        let is_elsewhere = |it: &Incoming| (0..HASH_SLOTS).any(|at| it.slots.has(at) && map.owner(at) != own);
+        let is_left = had_incoming.is_some_and(|it| number != Some(it.number) && is_elsewhere(it));
+        let is_same = had_incoming.map(|it| it.number) == number;
         let drops = is_left || map.version() > 0 && (0..HASH_SLOTS).any(has_lost);
         let mut others = SlotSet::default();
         (0..HASH_SLOTS).filter(|slot| map.owner(*slot) != own).for_each(|slot| others.insert(slot));
@@ -70,9 +83,8 @@ impl Shard {
         };
         let dropping = if drops { Some(self.all_tables()) } else { dropping };
         let map = Arc::clone(map);
-        let is_same = number(had_incoming) == number(incoming);
         if !is_same {
-            self.store.watch_slots(incoming.map(|it| (it.range, false)));
+            self.store.watch_slots(incoming.as_ref().map(|_| (SlotRange::ALL, false)));
         }
         let is_sealed = is_same && was_sealed;
         let taken_page = if is_same { taken_page } else { 0 };
@@ -112,8 +124,8 @@ impl Shard {
     #[inline]
     pub(crate) fn is_frozen(&self, slot: u32) -> bool {
         let Some(placement) = &self.placement else { return false };
-        let sealed = placement.incoming.filter(|_| placement.is_sealed).map(|it| it.range);
-        placement.frozen.into_iter().chain(sealed).any(|range| range.has(slot))
+        let sealed = placement.incoming.as_ref().filter(|_| placement.is_sealed);
+        placement.frozen.is_some_and(|range| range.has(slot)) || sealed.is_some_and(|it| it.slots.has(slot))
     }
 
     /// Checks that a key is this shard's, and may be used now.
@@ -256,15 +268,22 @@ impl Shard {
             // What was there already may not be flushed yet.
             Ok(()) => {
                 let when = self.durable.as_ref().map(|durable| durable.when_all());
-                self.answer_when(when.unwrap_or(crate::durable::When::Now), &[], reply);
+                self.answer_when(when.unwrap_or(When::Now), &[], reply);
             }
             Err(code) => self.refuse(reply, code),
         }
     }
 
-    fn take_over(&mut self, header: ImportHeader, items: ImportItems<'_>, bytes: usize) -> Result<(), Code> {
+    /// Takes a page over of this many bytes: it is stored and recorded as what the shard has itself.
+    pub(crate) fn take_over(
+        &mut self,
+        header: ImportHeader,
+        items: ImportItems<'_>,
+        bytes: usize,
+    ) -> Result<(), Code> {
         let placement = self.placement.as_ref().ok_or(Code::Malformed)?;
-        let incoming = placement.incoming.filter(|it| it.number == header.number).ok_or(Code::WrongShard)?;
+        let incoming = placement.incoming.as_ref().filter(|it| it.number == header.number);
+        let incoming = incoming.ok_or(Code::WrongShard)?;
         if placement.dropping.is_some() {
             return Err(Code::Busy);
         }
@@ -281,7 +300,7 @@ impl Shard {
         }
         for item in items {
             let name = item.map_err(|Malformed| Code::Malformed)?.name();
-            if !incoming.range.has(hash_slot(name.key())) {
+            if !incoming.slots.has(hash_slot(name.key())) {
                 return Err(Code::Malformed);
             }
             if self.store.table_names().all(|table| TableId::of(table) != Ok(name.table())) {
@@ -305,6 +324,29 @@ impl Shard {
             self.record_changes();
         }
         Ok(())
+    }
+
+    /// Takes over what another shard has recorded of a client: what it did once there is done here as well.
+    /// Gives the group of the log that has it.
+    pub(crate) fn take_client(&mut self, taken: &TakenClient) -> Result<u64, Code> {
+        let bytes = taken.results.iter().map(|(_, answer)| RESULT_BYTES + answer.len()).sum::<usize>();
+        self.admit(RESULT_BYTES + bytes, RESULT_BYTES + bytes)?;
+        self.may_answer()?;
+        let TakenClient { client, first, results } = taken;
+        let Some(durable) = self.durable.as_mut() else { return Err(Code::NoLog) };
+        if !self.results.add_client(*client) {
+            return Err(Code::OutOfMemory);
+        }
+        let when = durable.client_added(*client);
+        for (sequence, answer) in results {
+            durable.record_result(*client, (*sequence, *first), answer);
+            let recorded = Recorded { answer: answer.clone(), when };
+            self.results.record(*client, (*sequence, *first), recorded);
+        }
+        Ok(match when {
+            When::Now => 0,
+            When::Flushed(group) => group,
+        })
     }
 
     fn take_over_one(&mut self, item: ImportItem<'_>) -> Result<(), Code> {

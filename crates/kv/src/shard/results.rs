@@ -110,6 +110,11 @@ impl Results {
         }
     }
 
+    /// All clients, the first results that they may ask for, and their results.
+    pub fn all(&self) -> impl Iterator<Item = (u64, u64, &BTreeMap<u64, Recorded>)> {
+        self.clients.iter().map(|(number, client)| (*number, client.first, &client.results))
+    }
+
     /// Whether a client is known.
     pub fn has_client(&self, client: u64) -> bool {
         self.clients.contains_key(&client)

@@ -107,3 +107,13 @@ pub fn shard_of(name: Name<'_>, shards: u32) -> u32 {
 pub fn shard_of_slot(slot: u32, shards: u32) -> u32 {
     slot * shards / HASH_SLOTS
 }
+
+/// What a client is called, that had an identity at a shard whose slots others have taken over, by those: the
+/// number is that of the spread. Two of one shard are never the same.
+pub fn identity_after(client: u64, spread: u64) -> u64 {
+    // The last steps of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), each of which can be undone.
+    let mut mixed = client.wrapping_add(spread.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

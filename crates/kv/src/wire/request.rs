@@ -198,6 +198,13 @@ impl<'a> OnceRequest<'a> {
         to.extend_from_slice(self.message);
     }
 
+    /// Has a message come from another identity.
+    pub(crate) fn rename(message: &mut [u8], rename: impl FnOnce(u64) -> u64) {
+        if let Some((client, _)) = message.split_first_chunk_mut::<8>() {
+            *client = rename(u64::from_le_bytes(*client)).to_le_bytes();
+        }
+    }
+
     /// Reads it from a message.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);

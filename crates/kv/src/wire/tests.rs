@@ -11,6 +11,12 @@ use crate::{Name, TableId, Value};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/kv.md");
 
+#[test]
+fn identities_after_a_spread_are_those_of_splitmix() {
+    assert_eq!(identity_after(0, 1), 0xe220_a839_7b1d_cdaf, "the first number of the seed 0");
+    assert_eq!(identity_after(1, 2), 0xbeeb_8da1_658e_ec67);
+}
+
 fn table() -> TableId {
     TableId::of("t").expect("short")
 }

@@ -1,5 +1,6 @@
 //! The protocol of replication as models, all of whose states are looked at: epochs, fences and records in
-//! one, leases in another, moves of hash slots in a third. Each rule is left out once, to see that what it is
+//! one, leases in another, moves of hash slots in a third, shards that others take over in parts in a fourth.
+//! Each rule is left out once, to see that what it is
 //! there for is lost then.
 //!
 //! The models say what is decided and leave out how: contents are sets of writes, and a message is lost, late
@@ -8,6 +9,7 @@
 mod leases;
 mod moves;
 mod replicas;
+mod spreads;
 
 use stateright::{Checker, Model};
 

@@ -199,6 +199,10 @@ pub struct KvServe {
         requires = "registry"
     )]
     pub lease: Duration,
+    /// Has the shards that live take over what another one had, each a part, once nobody has served that or
+    /// waited to for so long; not shard 0, which a process that waits for it takes over [default: never]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "registry")]
+    pub spread: Option<Duration>,
     /// What this process may be lost with: no replica goes to a backup of the same domain [default: this
     /// process]
     #[arg(long, value_name = "NAME", requires = "registry")]

@@ -7,11 +7,12 @@ use farcall::said::{self, Kind};
 use farcall_base::{printable, printable_lines};
 use farcall_kv::durable::Level;
 use farcall_kv::store::Condition;
-use farcall_kv::{Client, Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
+use farcall_kv::{Client, Failure as KvFailure, Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
 
 use super::SCHEMA;
 use super::refused::{Failed, no_table};
+use super::replicas::tell_away;
 use super::show::{Shown, show_object, show_shard};
 use super::steady::Steady;
 use super::way::{Connection, Repeat, Way};
@@ -161,6 +162,10 @@ pub fn create_table(create: &KvCreate) -> Result<(), Failure> {
 fn is_everywhere(client: &Client<'_>, connection: &Connection, table: &str) -> Result<bool, Failure> {
     for shard in 0..client.shards() {
         let found = client.statistics(shard).wait();
+        if found == Err(KvFailure::WrongShard) {
+            // It is away, and has nothing.
+            continue;
+        }
         let found = found.map_err(|failure| failure.explained(connection.about(table)))?;
         if !found.tables.iter().any(|there| there == table) {
             return Ok(false);
@@ -191,6 +196,10 @@ pub fn stat(stat: &KvStat) -> Result<(), Failure> {
     let mut report = Report::open(stat.place.json.as_ref())?;
     for shard in 0..client.shards() {
         let statistics = client.statistics(shard).wait();
+        if statistics == Err(KvFailure::WrongShard) {
+            tell_away(shard, &mut report)?;
+            continue;
+        }
         let statistics = statistics.map_err(|failure| failure.explained(connection.about("")))?;
         show_shard(&statistics, &mut report)?;
     }

@@ -22,6 +22,7 @@ mod saved;
 mod scrub;
 mod serve;
 mod show;
+mod spread;
 mod steady;
 mod watch;
 mod way;

@@ -11,7 +11,7 @@ use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_replica::{Record, Registry};
 use serde_json::json;
 
-use super::SCHEMA;
+use super::{SCHEMA, spread};
 use crate::arguments::kv::KvMoveSlots;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -141,6 +141,7 @@ pub fn show(map: &SlotMap, report: &mut Report) -> Result<(), Failure> {
             it.range, it.from, it.to
         ))?;
     }
+    spread::show(map, report)?;
     let owned: Vec<_> = ranges.iter().map(|(range, shard)| json!([range.first, range.last, shard])).collect();
     let moves: Vec<_> = map
         .moves()
@@ -152,6 +153,7 @@ pub fn show(map: &SlotMap, report: &mut Report) -> Result<(), Failure> {
         .collect();
     report.object(&json!({
         "schema": SCHEMA, "kind": "slots", "version": map.version(), "ranges": owned, "moves": moves,
+        "spreads": spread::recorded(map),
     }))
 }
 

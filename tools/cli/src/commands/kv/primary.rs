@@ -12,13 +12,13 @@ use farcall_kv::daemon::Daemon;
 use farcall_kv::durable::Level;
 use farcall_kv::placement::{Keeper, KeeperError, settle};
 use farcall_kv::replicated::{
-    OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, TakeoverTimes, Waits,
+    OpenRegistry, Primary, PrimaryPlan, RegistryPlace, Replicator, TakeoverTimes, Waits, WayToBackups,
 };
 use farcall_replica::Life;
 use serde_json::json;
 
 use super::backup::{self, BackupPlan};
-use super::{SCHEMA, data, memory};
+use super::{SCHEMA, data, memory, spread};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -35,6 +35,8 @@ pub struct Replicated<'a> {
     primary: Primary,
     /// Knows the map of hash slots, if there are several shards.
     map_keeper: Option<Keeper>,
+    /// How threads of this process reach backups.
+    way: WayToBackups,
 }
 
 /// What must stay as long as the shard serves.
@@ -76,6 +78,7 @@ pub fn begin<'a>(
             data::warn_of_memory(folder);
         }
     }
+    spread::check(serve)?;
     let at = serve.place.at.to_string();
     let plan = PrimaryPlan {
         registry: registry.clone(),
@@ -92,6 +95,8 @@ pub fn begin<'a>(
     let node = Node::new(Bootstrap::nowhere().map_err(Failure::run)?, settings.clone());
     let transport = transport.unwrap_or(TransportKind::RING_SHM);
     let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
+    let (place, of_way) = (registry.clone(), settings.clone());
+    let way = WayToBackups { registry: place, settings: of_way, transport, within: serve.lease };
     let tell = |waits: Waits| match waits {
         Waits::Lease(primary) => {
             WAITS.say(format_args!("{primary} is the primary; waiting for its end"));
@@ -120,7 +125,7 @@ pub fn begin<'a>(
     let map_keeper = if serve.shards > 1 { Some(map_keeper(serve, registry, shard)?) } else { None };
     data::create_tables(serve, shard)?;
     tell_recovered(serve, &primary, report)?;
-    Ok(Some(Replicated { serve, primary, map_keeper }))
+    Ok(Some(Replicated { serve, primary, map_keeper, way }))
 }
 
 /// What the process may be lost with.
@@ -164,12 +169,14 @@ fn tell_recovered(serve: &KvServe, primary: &Primary, report: &mut Report) -> Re
 impl Replicated<'_> {
     /// Lets a daemon carry the messages to the backups.
     pub fn attach<'e>(self, endpoint: &'e Endpoint, daemon: &mut Daemon<'e>) -> Result<Attached, Failure> {
-        let Self { serve, primary, map_keeper } = self;
+        let Self { serve, primary, map_keeper, way } = self;
         let Primary { mirror, keeper, life, times, .. } = primary;
         let worker = keeper.hand_to(&mirror).map_err(Failure::run)?;
         daemon.replicate(Replicator::new(endpoint, mirror, worker, serve.lease, &times));
         if let Some(keeper) = map_keeper {
             daemon.follow_map(keeper);
+            spread::start(serve, &way)?;
+            daemon.take_parts(way);
         }
         Ok(Attached { _life: life })
     }

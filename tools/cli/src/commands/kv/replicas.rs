@@ -1,6 +1,7 @@
 //! `farcall kv status`: where the replicas of a store are.
 
 use farcall_base::printable;
+use farcall_kv::Failure as KvFailure;
 use farcall_kv::placement::load_map;
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_kv::wire::Replication;
@@ -38,6 +39,10 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
     let mut lacking = Vec::new();
     for shard in 0..client.shards() {
         let found = client.replication(shard).wait();
+        if found == Err(KvFailure::WrongShard) {
+            tell_away(shard, &mut report)?;
+            continue;
+        }
         let found = found.map_err(|failure| failure.explained(connection.about("")))?;
         match found {
             Some(found) => {
@@ -52,6 +57,12 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
     }
     let sentence = format!("the level is not reached now by shard {}", lacking.join(", "));
     Err(Failure::Outcome(Outcome::LevelNotReached, sentence))
+}
+
+/// A shard is away that has no hash slots: others have taken over what it had.
+pub fn tell_away(shard: u32, report: &mut Report) -> Result<(), Failure> {
+    report.line(format_args!("shard {shard}: nobody serves it, and it has no hash slots"))?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "away", "shard": shard }))
 }
 
 fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Result<(), Failure> {

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use farcall_kv::Client;
 use farcall_kv::placement::SlotMap;
+use farcall_kv::{Client, Failure as KvFailure};
 
 use super::refused::Failed;
 use super::way::Connection;
@@ -53,8 +53,15 @@ impl<'a> Steady<'a> {
             1 => 0,
             shards => shards,
         };
-        let map = |shard| self.client.slot_map(shard).wait();
-        let maps: Result<Vec<_>, _> = (0..shards).map(map).collect();
-        maps.map_err(|failure| failure.explained(self.connection.about("")))
+        let mut maps = Vec::new();
+        for shard in 0..shards {
+            match self.client.slot_map(shard).wait() {
+                Ok(map) => maps.push(map),
+                // It is away, and others have taken over what it had.
+                Err(KvFailure::WrongShard) => {}
+                Err(failure) => return Err(failure.explained(self.connection.about(""))),
+            }
+        }
+        Ok(maps)
     }
 }

@@ -1,0 +1,372 @@
+//! Shards whose processes are killed and do not come back: the others take over what they had, each a part,
+//! while a client goes on.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::ops::ControlFlow;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use common::etcd::Etcd;
+use common::stores::{Folder, LONG, Server, keys, kv};
+use farcall::bootstrap::{Bootstrap, HostPort, RANKS_MAX};
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Node};
+use farcall_kv::placement::{SlotMap, load_map};
+use farcall_kv::replicated::OpenRegistry;
+use farcall_kv::store::Condition;
+use farcall_kv::wire::{PutRequest, hash_slot};
+use farcall_kv::{Client, Name, TableId, Value};
+
+const SHARDS: u32 = 4;
+
+/// Numbers to which a client adds: a few of each shard.
+const NUMBERS: usize = 32;
+
+/// Objects that are there from the start.
+const OBJECTS: usize = 2000;
+
+/// Levels of its table.
+const REPLICATED: &str = "replicated=1";
+const FLUSHED: &str = "replicated=1,flushed";
+
+/// A store of four shards, each with its log on a backup.
+struct Store {
+    shards: Vec<Option<Server>>,
+    _backups: Vec<Server>,
+    at: String,
+    level: &'static str,
+    /// Removed when all processes have ended.
+    folder: Folder,
+}
+
+impl Store {
+    fn new(name: &str, level: &'static str) -> Self {
+        Self::in_folder(Folder::new(name), level)
+    }
+
+    fn in_folder(folder: Folder, level: &'static str) -> Self {
+        let backups = ["a", "b"].map(|name| folder.backup(name).0).into();
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = free.local_addr().expect("bound").to_string();
+        drop(free);
+        let shards = (0..SHARDS).map(|_| None).collect();
+        let mut store = Self { shards, _backups: backups, at, level, folder };
+        (0..SHARDS).for_each(|shard| store.start(shard));
+        store
+    }
+
+    /// Starts the process of a shard, and waits until it serves.
+    fn start(&mut self, shard: u32) {
+        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let (of, shards) = (shard.to_string(), SHARDS.to_string());
+        farcall.args(["kv", "serve", "--at", &self.at, "--registry", &self.folder.registry()]);
+        farcall.args(["--shard", &of, "--shards", &shards, "--memory", "32M", "--lease", "2"]);
+        farcall.args(["--tables", &format!("orders:{}", self.level), "--spread", "0.3"]);
+        if self.level == FLUSHED {
+            farcall.args(["--data", &self.folder.of(&format!("shard-{shard}"))]);
+        }
+        let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
+        let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
+        assert!(lines.any(|line| line.expect("text").contains(" serves ")), "shard {shard} serves");
+        self.shards[shard as usize] = Some(server);
+    }
+
+    fn signal(&self, shard: u32, name: &str) {
+        let server = self.shards[shard as usize].as_ref().expect("it serves");
+        let sent = Command::new("kill").args([name, &server.0.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Kills the process of a shard.
+    fn kill(&mut self, shard: u32) {
+        self.shards[shard as usize] = None;
+    }
+
+    fn map(&self) -> Arc<SlotMap> {
+        let place = self.folder.registry().parse().expect("a registry");
+        let (mut registry, begun) = (OpenRegistry::open(&place).expect("it is there"), Instant::now());
+        loop {
+            match load_map(&mut registry, SHARDS) {
+                Ok((map, _)) => return map,
+                // On a busy machine it may be late.
+                Err(error) => assert!(begun.elapsed() < LONG, "{error}"),
+            }
+        }
+    }
+
+    /// Waits until the map is such a one.
+    fn wait_for(&self, what: &str, is_there: impl Fn(&SlotMap) -> bool) -> Arc<SlotMap> {
+        let begun = Instant::now();
+        loop {
+            let map = self.map();
+            if is_there(&map) {
+                return map;
+            }
+            assert!(begun.elapsed() < LONG, "{what}: {map:?}");
+            thread::yield_now();
+        }
+    }
+
+    /// The text of an object.
+    fn get(&self, key: &str) -> String {
+        let registry = self.folder.registry();
+        let (status, value, sentence) =
+            kv(&self.at, &["get", key, "--table", "orders", "--registry", &registry]);
+        assert_eq!(status, Some(0), "{key}: {sentence}");
+        value
+    }
+}
+
+fn named(key: &str) -> Name<'_> {
+    Name::new(TableId::of("orders").expect("short"), key.as_bytes()).expect("short")
+}
+
+/// Calls `work` with a client of the store, again when that is lost.
+fn with_client(at: &str, mut work: impl FnMut(&Endpoint, &Client<'_>) -> ControlFlow<()>) {
+    static RANK: AtomicU64 = AtomicU64::new(10_000);
+    let at = HostPort::parse(at).expect("a place");
+    loop {
+        let rank = RANK.fetch_add(1, Ordering::Relaxed) as u32;
+        let bootstrap = Bootstrap::join(&at, rank, RANKS_MAX, LONG).expect("shard 0 lives");
+        let node = Node::new(bootstrap, Settings::default());
+        let endpoint = node.endpoint("ring+shm").expect("shared memory");
+        let mut client = Client::new(&endpoint, 0..SHARDS);
+        client.be_patient(LONG);
+        if work(&endpoint, &client).is_break() {
+            return;
+        }
+    }
+}
+
+/// Writes the objects that are there from the start.
+fn fill(at: &str) {
+    let value = [7; 600];
+    with_client(at, |endpoint, client| {
+        let keys: Vec<String> = (0..OBJECTS).map(|number| format!("object{number}")).collect();
+        let value = Value::new(&value).expect("short");
+        let put = |key| PutRequest { name: named(key), value, condition: Condition::Always };
+        let puts: Vec<_> = keys.iter().map(|key| put(key)).collect();
+        let written = endpoint.block_on(client.multi_put(&puts));
+        assert!(written.iter().all(Result::is_ok), "{:?}", written.iter().find(|outcome| outcome.is_err()));
+        ControlFlow::Break(())
+    });
+}
+
+/// What a client knows of its numbers.
+#[derive(Default)]
+struct Additions {
+    /// Those that were acknowledged.
+    done: [AtomicU64; NUMBERS],
+    total: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Additions {
+    /// Adds to one number after the other, once each, until it is over. Each addition is acknowledged: the
+    /// client is patient.
+    fn go_on(&self, at: &str) {
+        with_client(at, |endpoint, client| {
+            let mut number = 0;
+            while !self.is_over.load(Ordering::Relaxed) {
+                let key = format!("count{number}");
+                let added = endpoint.block_on(client.once(client.increment(named(&key), 1)));
+                let (_, sum) = added.unwrap_or_else(|failure| panic!("{key}: {failure}"));
+                let before = self.done[number].fetch_add(1, Ordering::Relaxed);
+                assert_eq!(sum as u64, before + 1, "{key}");
+                self.total.fetch_add(1, Ordering::Relaxed);
+                number = (number + 1) % NUMBERS;
+                if number == 0 {
+                    self.look_at_all(endpoint, client);
+                }
+            }
+            ControlFlow::Break(())
+        });
+    }
+
+    /// Reads all numbers at one go.
+    fn look_at_all(&self, endpoint: &Endpoint, client: &Client<'_>) {
+        let keys: Vec<String> = (0..NUMBERS).map(|number| format!("count{number}")).collect();
+        let names: Vec<_> = keys.iter().map(|key| named(key)).collect();
+        let found = endpoint.block_on(client.multi_get(&names));
+        for ((key, found), done) in keys.iter().zip(found).zip(&self.done) {
+            let found = found.unwrap_or_else(|failure| panic!("{key}: {failure}"));
+            let sum =
+                found.map_or(0, |object| String::from_utf8_lossy(object.value()).parse().expect("a number"));
+            assert_eq!(done.load(Ordering::Relaxed), sum, "{key}");
+        }
+    }
+
+    /// Waits until so many more were acknowledged.
+    fn wait_for(&self, more: usize) {
+        let (begun, from) = (Instant::now(), self.total.load(Ordering::Relaxed));
+        while self.total.load(Ordering::Relaxed) < from + more as u64 {
+            assert!(begun.elapsed() < LONG, "nothing is acknowledged any more");
+            thread::yield_now();
+        }
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends the additions also when a test has failed.
+struct EndsWith<'a>(&'a Additions);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Everything that was acknowledged is there, once.
+fn check(store: &Store, additions: &Additions) {
+    let found = keys(&store.at);
+    let distinct: BTreeSet<_> = found.iter().collect();
+    assert_eq!((found.len(), distinct.len()), (OBJECTS + NUMBERS, OBJECTS + NUMBERS), "each is there once");
+    for (number, done) in additions.done.iter().enumerate() {
+        let found: u64 = store.get(&format!("count{number}")).parse().expect("a number");
+        assert_eq!(found, done.load(Ordering::Relaxed), "count{number}");
+    }
+}
+
+#[test]
+fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
+    let mut store = Store::new("spread", REPLICATED);
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    let before = store.map();
+    thread::scope(|scope| {
+        let ends = EndsWith(&additions);
+        let adds = scope.spawn(|| additions.go_on(&at));
+        additions.wait_for(2 * NUMBERS);
+        store.kill(3);
+        let map = store.wait_for("others take it over", |map| !map.has_slots(3));
+        let slots = (0..16_384).filter(|slot| before.owner(*slot) == 3);
+        let owners: BTreeSet<u32> = slots.map(|slot| map.owner(slot)).collect();
+        assert_eq!(owners, BTreeSet::from([0, 1, 2]), "each has a part");
+        additions.wait_for(4 * NUMBERS);
+        let registry = store.folder.registry();
+        let (status, said, sentence) = kv(&store.at, &["status", "--registry", &registry]);
+        assert_eq!(status, Some(0), "{sentence}");
+        assert!(said.contains("shard 3 has no hash slots"), "{said}");
+        assert!(said.contains("shard 3: nobody serves it, and it has no hash slots"), "{said}");
+        // A process that serves it again has nothing, knows no client, and may be given slots.
+        store.start(3);
+        let number_slot = |number| hash_slot(format!("count{number}").as_bytes());
+        let slot = (0..NUMBERS).map(number_slot).find(|slot| before.owner(*slot) == 3);
+        let slot = slot.expect("it had some of the numbers");
+        let (from, slots) = (map.owner(slot).to_string(), slot.to_string());
+        let moved = ["move-slots", &slots, "--from", &from, "--to", "3", "--registry", &registry];
+        let (status, _, sentence) = kv(&store.at, &moved);
+        assert_eq!(status, Some(0), "{sentence}");
+        additions.wait_for(2 * NUMBERS);
+        // So it goes a second time.
+        store.kill(3);
+        store.wait_for("others take it over", |map| !map.has_slots(3));
+        additions.wait_for(2 * NUMBERS);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
+
+#[test]
+fn if_one_that_takes_a_part_is_killed_the_others_take_over_both() {
+    let mut store = Store::new("spread-twice", FLUSHED);
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    thread::scope(|scope| {
+        let ends = EndsWith(&additions);
+        let adds = scope.spawn(|| additions.go_on(&at));
+        additions.wait_for(NUMBERS);
+        store.kill(3);
+        store.wait_for("others are about to take it over", |map| {
+            !map.has_slots(3) || map.spreads().iter().any(|spread| spread.has(2))
+        });
+        store.kill(2);
+        store.wait_for("two take over both", |map| !map.has_slots(3) && !map.has_slots(2));
+        additions.wait_for(2 * NUMBERS);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
+
+#[test]
+fn shards_whose_registry_cannot_say_who_has_ended_take_over_one_after_the_other() {
+    let own = Folder::new("spread-etcd");
+    let Some(etcd) = Etcd::start(&own) else { return };
+    let mut store =
+        Store::in_folder(Folder::with_registry("spread-etcd-store", &etcd.registry()), REPLICATED);
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    thread::scope(|scope| {
+        let ends = EndsWith(&additions);
+        let adds = scope.spawn(|| additions.go_on(&at));
+        for shard in [3, 2] {
+            additions.wait_for(NUMBERS);
+            store.kill(shard);
+            store.wait_for("others take it over", |map| !map.has_slots(shard));
+        }
+        additions.wait_for(2 * NUMBERS);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
+
+#[test]
+fn a_primary_that_has_stood_still_too_long_says_nothing_any_more() {
+    let mut store = Store::new("spread-paused", REPLICATED);
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    thread::scope(|scope| {
+        let ends = EndsWith(&additions);
+        let adds = scope.spawn(|| additions.go_on(&at));
+        additions.wait_for(NUMBERS);
+        store.signal(3, "-STOP");
+        store.wait_for("others take it over", |map| !map.has_slots(3));
+        additions.wait_for(NUMBERS);
+        store.signal(3, "-CONT");
+        let paused = &mut store.shards[3].as_mut().expect("it was started").0;
+        assert_eq!(paused.wait().expect("it is a child").code(), Some(1), "it was replaced, and says so");
+        additions.wait_for(NUMBERS);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
+
+#[test]
+fn a_process_that_comes_back_soon_has_all_that_its_shard_had() {
+    let mut store = Store::new("spread-back", FLUSHED);
+    fill(&store.at);
+    let (additions, at) = (Additions::default(), store.at.clone());
+    thread::scope(|scope| {
+        let ends = EndsWith(&additions);
+        let adds = scope.spawn(|| additions.go_on(&at));
+        for is_late in [false, true, false] {
+            additions.wait_for(NUMBERS);
+            store.kill(1);
+            if is_late {
+                // It waits until the others have everything, and begins with nothing.
+                store.wait_for("others are about to take it over", |map| {
+                    !map.has_slots(1) || map.spreads().iter().any(|spread| spread.from == 1)
+                });
+            }
+            store.start(1);
+        }
+        additions.wait_for(2 * NUMBERS);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
