@@ -3,7 +3,7 @@
 #[path = "../../tools/cli/src/commands/kv/saved.rs"]
 mod decoder;
 
-use decoder::{FORMAT, Lines, SavedObjects, Summed, decode_object, verify};
+use decoder::{FORMAT, Line, Lines, SavedObjects, Summed, decode_line, verify};
 use farcall_kv::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 /// The first line of a file of tables `t` and `u`.
@@ -55,9 +55,13 @@ fn check(file: &[u8]) {
 fn import(bytes: &[u8]) {
     let mut lines = Lines::new(bytes);
     while let Ok(Some(line)) = lines.next() {
-        if let Ok((key, value)) = decode_object(line) {
-            assert!(key.len() + value.len() <= line.len());
-        }
+        let bytes = match decode_line(line) {
+            Ok(Line::Object((key, value))) => key.len() + value.len(),
+            Ok(Line::Part(part)) => part.key.len() + part.bytes.len(),
+            Ok(Line::Withdrawn(key)) => key.len(),
+            Err(_) => continue,
+        };
+        assert!(bytes <= line.len(), "no line has more than it says");
     }
     assert!(lines.number() <= bytes.len() as u64 + 1, "each line has a byte");
 }
