@@ -201,7 +201,7 @@ fn a_cpuset_that_shrinks_ends_a_measurement_with_a_sentence_and_stops_no_store()
     drop(memory.map(|memory| fs::write(group.0.join("cpuset.mems"), memory.trim())));
 
     let at = place(9);
-    let mut serve = group.farcall(&format!("kv serve --at {at} --memory 8M"));
+    let mut serve = group.farcall(&format!("kv serve --at {at} --memory 16M"));
     let mut store = Running::start(serve.stdout(Stdio::piped()));
     let mut lines = BufReader::new(store.0.stdout.take().expect("it is piped")).lines();
     assert!(lines.next().is_some_and(|line| line.expect("text").contains("serves")));

@@ -52,12 +52,20 @@ impl Placement {
         let mut cores = CpuSet::new();
         cores.set(core as usize);
         sched_setaffinity(None, &cores)
-            .map_err(|error| PlacementError::Core { core, reason: error.to_string() })?;
+            .map_err(|error| PlacementError::Core { core, reason: why_not(error) })?;
         // Kept for the life of the process: who looks at it from outside compares it with what it may use.
         static COUNTERS: OnceLock<PlacementCounters> = OnceLock::new();
         let counters = COUNTERS.get_or_init(|| PlacementCounters::new(CounterFile::process(), "placement"));
         counters.core.set(u64::from(core));
         Ok(())
+    }
+}
+
+/// Why a core is refused: whatever a process asks for, its control group has the last word.
+fn why_not(error: rustix::io::Errno) -> String {
+    match error {
+        rustix::io::Errno::INVAL => "the cpuset of its control group does not have it".to_owned(),
+        error => error.to_string(),
     }
 }
 
@@ -90,7 +98,7 @@ pub enum PlacementError {
     Core {
         /// The core asked for.
         core: u32,
-        /// The system's own words.
+        /// Why not.
         reason: String,
     },
 }
