@@ -34,6 +34,8 @@ pub struct Connection {
     pub parser: Parser,
     /// Replies that the socket did not take yet, from `sent` on.
     pub output: Vec<u8>,
+    /// How long the replies before them were together.
+    pub last_replies_bytes: usize,
     sent: usize,
     /// What follows them: long values are read when their turn has come.
     pub rest: Rest,
@@ -65,6 +67,7 @@ impl Connection {
             input: Vec::new(),
             parser: Parser::default(),
             output: Vec::new(),
+            last_replies_bytes: 0,
             sent: 0,
             rest: Rest::default(),
             rest_is_held: false,
@@ -121,6 +124,7 @@ impl Connection {
     fn forget_output(&mut self) {
         self.held.forget(self.output.len());
         self.sent = 0;
+        self.last_replies_bytes = self.output.len();
         self.output.clear();
     }
 

@@ -335,7 +335,7 @@ impl Front {
             let Some(mut connection) = engine.clients.take(client) else { continue };
             engine.current = client;
             if connection.output.capacity() == 0 {
-                connection.output = spares.take();
+                connection.output = spares.take(connection.last_replies_bytes);
             }
             if connection.input.is_empty() {
                 let bytes = &arena[start..end];

@@ -4,6 +4,9 @@
 use super::UNREAD_BYTES_MAX;
 use crate::VALUE_BYTES_MAX;
 
+/// Longer buffers go only to clients whose replies were long: what one that never reads has is its own.
+const SHORT_BYTES_MAX: usize = 64 << 10;
+
 /// The longest buffer that is kept: as long as one becomes, by doubling, with a value behind as many unsent
 /// replies as a client may have.
 const BUFFER_BYTES_MAX: usize = 2 * (UNREAD_BYTES_MAX + VALUE_BYTES_MAX);
@@ -17,14 +20,16 @@ const BUFFERS_MAX: usize = 256;
 /// The buffers.
 #[derive(Debug, Default)]
 pub struct Spares {
-    buffers: Vec<Vec<u8>>,
+    short: Vec<Vec<u8>>,
+    long: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl Spares {
-    /// An empty buffer: that which was kept last, if there is one.
-    pub fn take(&mut self) -> Vec<u8> {
-        let buffer = self.buffers.pop().unwrap_or_default();
+    /// An empty buffer, that which was kept last, for a client whose last replies were this long together.
+    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };
+        let buffer = kept.pop().unwrap_or_default();
         self.bytes -= buffer.capacity();
         buffer
     }
@@ -32,10 +37,11 @@ impl Spares {
     /// Keeps a buffer that is empty, or drops it when there are enough.
     pub fn keep(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
-        let has_room = self.buffers.len() < BUFFERS_MAX && self.bytes + bytes <= BYTES_MAX;
+        let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };
+        let has_room = kept.len() < BUFFERS_MAX && self.bytes + bytes <= BYTES_MAX;
         if has_room && (1..=BUFFER_BYTES_MAX).contains(&bytes) {
             self.bytes += bytes;
-            self.buffers.push(buffer);
+            kept.push(buffer);
         }
     }
 }
@@ -49,12 +55,13 @@ mod tests {
         let mut spares = Spares::default();
         spares.keep(Vec::with_capacity(BUFFER_BYTES_MAX + 1));
         spares.keep(Vec::new());
-        assert_eq!(spares.take().capacity(), 0, "nothing was worth keeping");
+        assert_eq!(spares.take(0).capacity(), 0, "nothing was worth keeping");
         (0..BUFFERS_MAX).for_each(|_| spares.keep(Vec::with_capacity(BUFFER_BYTES_MAX)));
         let kept = BYTES_MAX / BUFFER_BYTES_MAX;
-        assert_eq!((spares.buffers.len(), spares.bytes), (kept, kept * BUFFER_BYTES_MAX));
-        (0..kept).for_each(|_| assert!(spares.take().capacity() >= BUFFER_BYTES_MAX));
+        assert_eq!((spares.long.len(), spares.bytes), (kept, kept * BUFFER_BYTES_MAX));
+        assert_eq!(spares.take(SHORT_BYTES_MAX).capacity(), 0, "long ones are for long replies");
+        (0..kept).for_each(|_| assert!(spares.take(SHORT_BYTES_MAX + 1).capacity() >= BUFFER_BYTES_MAX));
         (0..=BUFFERS_MAX).for_each(|_| spares.keep(Vec::with_capacity(1)));
-        assert_eq!(spares.buffers.len(), BUFFERS_MAX);
+        assert_eq!(spares.short.len(), BUFFERS_MAX);
     }
 }
