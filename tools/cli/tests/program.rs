@@ -86,8 +86,8 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["compare", "--rows", "echo100,call"],
             "farcall: --rows: there is no row `call`; choose from bulk1M, bulk256K, bulk64K, callRate8, echo100, \
-             echo100.bursts, loaned1M, messageRate8.futures, messageRate8.handler, pingPong100K, pingPong10K, \
-             pingPong1M, read100, recovery64M, write100.flushed, write100.replicated2, writeRate100.flushed64",
+             echo100.bursts, loaned1M, messageRate8.futures, messageRate8.handler, pingPong100K, \
+             pingPong10K, pingPong1M, read100, recovery64M, write100.flushed, write100.replicated2, writeRate100.flushed64",
         ),
         (
             &["compare", "--program", "/nonexistent/farcall"],
