@@ -146,21 +146,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let of_client = node.endpoint(&transport)?;
     let server = of_client.peer(1)?;
     let client = Client::start_with(of_client, CLIENT_CALLS_MAX)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    let runtime_of = |threads| tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
+    let (two, eight) = (runtime_of(2)?, runtime_of(8)?);
     let names = [
         "endpoint, one call at a time",
         "client, one thread that waits",
         "endpoint, 64 calls in flight",
         "client, 64 tasks of tokio on 2 threads",
+        "client, 64 tasks of tokio on 8 threads",
         "client, 8 threads that wait",
     ];
-    let mut rows = [Row::default(); 5];
+    let mut rows = [Row::default(); 6];
     for _ in 0..ROUNDS {
         rows[0].add(endpoint_alone(&plain, plain_server, time));
         rows[1].add(threads(&client, server, 1, time));
         rows[2].add(endpoint_window(&plain, plain_server, time));
-        rows[3].add(tasks(&runtime, &client, server, time));
-        rows[4].add(threads(&client, server, 8, time));
+        rows[3].add(tasks(&two, &client, server, time));
+        rows[4].add(tasks(&eight, &client, server, time));
+        rows[5].add(threads(&client, server, 8, time));
     }
     println!("{transport}, 30 B there and 100 B back, the best of {ROUNDS} rounds of {time:?}");
     println!("{:<40} {:>12} {:>10}", "", "calls/s", "p50");

@@ -3,23 +3,31 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// So many buffers wait here at most; more are freed by whoever gives them back.
-const BUFFERS_MAX: usize = 64;
+/// The most memory that waits here, in bytes; more is freed by whoever gives it back.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// The mailbox of one transport.
 #[derive(Debug, Default)]
 pub struct Home {
     /// Whether something waits: all that a poll looks at.
     has_any: AtomicBool,
-    buffers: Mutex<Vec<Vec<u8>>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
 impl Home {
     /// Gives a buffer back.
     pub(crate) fn give_back(&self, buffer: Vec<u8>) {
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < BUFFERS_MAX {
-            buffers.push(buffer);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = waiting.bytes + buffer.capacity();
+        if bytes <= WAITING_BYTES_MAX {
+            waiting.bytes = bytes;
+            waiting.buffers.push(buffer);
             self.has_any.store(true, Ordering::Release);
         }
     }
@@ -33,9 +41,10 @@ impl Home {
     }
 
     fn take_all(&self, take: impl FnMut(Vec<u8>)) {
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_any.store(false, Ordering::Relaxed);
-        buffers.drain(..).for_each(take);
+        waiting.bytes = 0;
+        waiting.buffers.drain(..).for_each(take);
     }
 }
 
@@ -69,7 +78,9 @@ mod tests {
     #[test]
     fn what_is_too_much_is_freed() {
         let home = Home::default();
-        (0..=BUFFERS_MAX).for_each(|_| home.give_back(vec![1]));
-        assert_eq!(returned(&home), BUFFERS_MAX);
+        for _ in 0..2 {
+            (0..5).for_each(|_| home.give_back(Vec::with_capacity(WAITING_BYTES_MAX / 4)));
+            assert_eq!(returned(&home), 4);
+        }
     }
 }

@@ -237,15 +237,24 @@ fn check(store: &Store, additions: &Additions) {
     }
 }
 
-#[test]
-fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
-    let mut store = Store::new("spread", REPLICATED);
+/// Does something to a store while a client adds to its numbers; then everything is there.
+fn while_adding(mut store: Store, act: impl FnOnce(&mut Store, &Additions)) {
     fill(&store.at);
     let (additions, at) = (Additions::default(), store.at.clone());
-    let before = store.map();
     thread::scope(|scope| {
         let ends = EndsWith(&additions);
         let adds = scope.spawn(|| additions.go_on(&at));
+        act(&mut store, &additions);
+        drop(ends);
+        adds.join().expect("every addition happens once");
+    });
+    check(&store, &additions);
+}
+
+#[test]
+fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
+    while_adding(Store::new("spread", REPLICATED), |store, additions| {
+        let before = store.map();
         additions.wait_for(2 * NUMBERS);
         store.kill(3);
         let map = store.wait_for("others take it over", |map| !map.has_slots(3));
@@ -272,20 +281,12 @@ fn the_others_take_over_a_shard_each_a_part_and_every_addition_happens_once() {
         store.kill(3);
         store.wait_for("others take it over", |map| !map.has_slots(3));
         additions.wait_for(2 * NUMBERS);
-        drop(ends);
-        adds.join().expect("every addition happens once");
     });
-    check(&store, &additions);
 }
 
 #[test]
 fn if_one_that_takes_a_part_is_killed_the_others_take_over_both() {
-    let mut store = Store::new("spread-twice", FLUSHED);
-    fill(&store.at);
-    let (additions, at) = (Additions::default(), store.at.clone());
-    thread::scope(|scope| {
-        let ends = EndsWith(&additions);
-        let adds = scope.spawn(|| additions.go_on(&at));
+    while_adding(Store::new("spread-twice", FLUSHED), |store, additions| {
         additions.wait_for(NUMBERS);
         store.kill(3);
         store.wait_for("others are about to take it over", |map| {
@@ -294,43 +295,27 @@ fn if_one_that_takes_a_part_is_killed_the_others_take_over_both() {
         store.kill(2);
         store.wait_for("two take over both", |map| !map.has_slots(3) && !map.has_slots(2));
         additions.wait_for(2 * NUMBERS);
-        drop(ends);
-        adds.join().expect("every addition happens once");
     });
-    check(&store, &additions);
 }
 
 #[test]
 fn shards_whose_registry_cannot_say_who_has_ended_take_over_one_after_the_other() {
     let own = Folder::new("spread-etcd");
     let Some(etcd) = Etcd::start(&own) else { return };
-    let mut store =
-        Store::in_folder(Folder::with_registry("spread-etcd-store", &etcd.registry()), REPLICATED);
-    fill(&store.at);
-    let (additions, at) = (Additions::default(), store.at.clone());
-    thread::scope(|scope| {
-        let ends = EndsWith(&additions);
-        let adds = scope.spawn(|| additions.go_on(&at));
+    let folder = Folder::with_registry("spread-etcd-store", &etcd.registry());
+    while_adding(Store::in_folder(folder, REPLICATED), |store, additions| {
         for shard in [3, 2] {
             additions.wait_for(NUMBERS);
             store.kill(shard);
             store.wait_for("others take it over", |map| !map.has_slots(shard));
         }
         additions.wait_for(2 * NUMBERS);
-        drop(ends);
-        adds.join().expect("every addition happens once");
     });
-    check(&store, &additions);
 }
 
 #[test]
 fn a_primary_that_has_stood_still_too_long_says_nothing_any_more() {
-    let mut store = Store::new("spread-paused", REPLICATED);
-    fill(&store.at);
-    let (additions, at) = (Additions::default(), store.at.clone());
-    thread::scope(|scope| {
-        let ends = EndsWith(&additions);
-        let adds = scope.spawn(|| additions.go_on(&at));
+    while_adding(Store::new("spread-paused", REPLICATED), |store, additions| {
         additions.wait_for(NUMBERS);
         store.signal(3, "-STOP");
         store.wait_for("others take it over", |map| !map.has_slots(3));
@@ -339,20 +324,12 @@ fn a_primary_that_has_stood_still_too_long_says_nothing_any_more() {
         let paused = &mut store.shards[3].as_mut().expect("it was started").0;
         assert_eq!(paused.wait().expect("it is a child").code(), Some(1), "it was replaced, and says so");
         additions.wait_for(NUMBERS);
-        drop(ends);
-        adds.join().expect("every addition happens once");
     });
-    check(&store, &additions);
 }
 
 #[test]
 fn a_process_that_comes_back_soon_has_all_that_its_shard_had() {
-    let mut store = Store::new("spread-back", FLUSHED);
-    fill(&store.at);
-    let (additions, at) = (Additions::default(), store.at.clone());
-    thread::scope(|scope| {
-        let ends = EndsWith(&additions);
-        let adds = scope.spawn(|| additions.go_on(&at));
+    while_adding(Store::new("spread-back", FLUSHED), |store, additions| {
         for is_late in [false, true, false] {
             additions.wait_for(NUMBERS);
             store.kill(1);
@@ -365,8 +342,5 @@ fn a_process_that_comes_back_soon_has_all_that_its_shard_had() {
             store.start(1);
         }
         additions.wait_for(2 * NUMBERS);
-        drop(ends);
-        adds.join().expect("every addition happens once");
     });
-    check(&store, &additions);
 }

@@ -30,7 +30,23 @@ pub(crate) use taking::{Fetched, PartOf, TakenClient, TakesParts};
 
 use core::fmt;
 
-use crate::wire::HASH_SLOTS;
+use crate::wire::{Code, HASH_SLOTS};
+
+/// Whether a shard that refuses objects of another one will go on doing so. For another reason it is busy, or
+/// lacks replicas, or has not seen the map, and may take them a little later.
+fn is_refused_for_good(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Malformed
+            | Code::UnknownTable
+            | Code::OutOfMemory
+            | Code::SameHash
+            | Code::LogFull
+            | Code::DiskFailed
+            | Code::NotAllowed
+            | Code::NoLog
+    )
+}
 
 /// Words that a set of all slots takes.
 const WORDS: usize = HASH_SLOTS as usize / u64::BITS as usize;

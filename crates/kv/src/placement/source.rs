@@ -10,7 +10,7 @@ use farcall::{CallError, Endpoint, Instant, Outcome, Peer};
 pub use exporter::{Exported, Exporter};
 
 use super::taking::{PartOf, PartTurn, TakesParts, Taking};
-use super::{ImportHeader, Keeper, SlotMove};
+use super::{ImportHeader, Keeper, SlotMove, is_refused_for_good};
 use crate::Shard;
 use crate::wire::{Code, IMPORT, LOOK_AT_MAP};
 
@@ -286,18 +286,10 @@ impl Moving {
         self.is_sent = false;
         match outcome {
             Ok(()) => (self.page, self.taken_at) = (None, now),
-            Err(Some(
-                code @ (Code::Malformed
-                | Code::UnknownTable
-                | Code::OutOfMemory
-                | Code::SameHash
-                | Code::LogFull
-                | Code::DiskFailed
-                | Code::NotAllowed
-                | Code::NoLog),
-            )) => return Turn::GiveUp(format!("shard {} refuses what it is to have: {code:?}", self.of.to)),
-            // It is busy, or lacks replicas, or has not seen the map; or it ended, and the next one gives the
-            // move up.
+            Err(Some(code)) if is_refused_for_good(code) => {
+                return Turn::GiveUp(format!("shard {} refuses what it is to have: {code:?}", self.of.to));
+            }
+            // Or the shard has ended, and the next one gives the move up.
             Err(_) => self.send_at = now + SEND_AGAIN_AFTER,
         }
         Turn::Something

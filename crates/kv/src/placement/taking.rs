@@ -5,7 +5,7 @@ use core::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use super::{ImportHeader, Spread};
+use super::{ImportHeader, Spread, is_refused_for_good};
 use crate::Shard;
 use crate::wire::Code;
 
@@ -111,7 +111,7 @@ impl Taking {
 
     /// What was refused is taken a little later, unless it never will be.
     fn wait(&mut self, next: Fetched, code: Code) -> PartTurn {
-        if !passes(code) {
+        if is_refused_for_good(code) {
             return self.give_up(format!("shard {} cannot store its part: {code:?}", self.own));
         }
         self.next = Some(next);
@@ -162,22 +162,6 @@ impl Taking {
         self.next = Some(Fetched::All(last_version));
         PartTurn::Nothing
     }
-}
-
-/// Whether what was refused may be taken a little later: the shard is busy, or lacks replicas, or has not
-/// seen the map.
-fn passes(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Malformed
-            | Code::UnknownTable
-            | Code::OutOfMemory
-            | Code::SameHash
-            | Code::LogFull
-            | Code::DiskFailed
-            | Code::NotAllowed
-            | Code::NoLog
-    )
 }
 
 #[cfg(test)]

@@ -193,10 +193,12 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
-    /// What is too long for the buffer that a slot keeps is copied into memory that was used before.
+    /// What is too long for the buffer that a slot keeps is copied into memory that was used before; what is
+    /// too long for any session will be refused as it is.
     #[inline]
     fn copied_if_long<'p>(&mut self, payload: &'p [u8]) -> Payload<'p, Lent> {
-        if payload.len() <= RECYCLED_BUFFER_BYTES_MAX {
+        let bytes_max = self.calls.sessions().config().offer.message_bytes_max as usize;
+        if payload.len() <= RECYCLED_BUFFER_BYTES_MAX || payload.len() > bytes_max {
             return Payload::Slice(payload);
         }
         let mut buffer = self.calls.take_buffer(payload.len());
