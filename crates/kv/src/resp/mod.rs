@@ -5,6 +5,7 @@
 //! is the table `default`, number n the table `dbn`, so that what one client writes through a slot another
 //! one reads through a socket.
 
+mod ahead;
 mod clients;
 mod cluster;
 mod command;

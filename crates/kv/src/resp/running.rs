@@ -76,7 +76,7 @@ pub fn run<'s>(
         return ran;
     }
     guard = read_on(engine, connection, (shared, guard));
-    let mut done = 0;
+    let (mut done, mut fetched) = (0, 0);
     let protocol = connection.session.protocol;
     let unsent = connection.unsent_bytes();
     let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
@@ -88,6 +88,10 @@ pub fn run<'s>(
         && connection.rest.is_empty()
         && unsent + reply.len().saturating_sub(start) <= UNREAD_BYTES_MAX
     {
+        if fetched == 0 && connection.session.is_known {
+            fetched = engine.fetch_ahead(&connection.session, &bytes[done..], &guard);
+        }
+        fetched = fetched.saturating_sub(1);
         let limits = if connection.session.is_known { LIMITS } else { STRANGER };
         match parser.parse(&bytes[done..], limits) {
             Ok(None) => break,

@@ -5,6 +5,7 @@
 //! objects nearly in the order of their hashes, which is what scans do. Slots keep the whole hash: growing
 //! reads no entries, and looking up reads hardly ever another one than the right one.
 
+use farcall_driver::prefetch_lines;
 use hashbrown::HashTable;
 
 use super::segments::Place;
@@ -81,6 +82,14 @@ impl Index {
     pub fn first(&self, hash: u64) -> Option<Place> {
         let part = &self.parts[self.part_of(hash)];
         part.find(spread(hash), |slot| slot.hash == hash).map(|slot| slot.place)
+    }
+
+    /// Starts to fetch the part that has a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let part: *const [u8; size_of::<HashTable<Slot>>()] =
+            (&raw const self.parts[self.part_of(hash)]).cast();
+        prefetch_lines(part);
     }
 
     /// The place with this hash that `is_right`.

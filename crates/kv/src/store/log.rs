@@ -63,6 +63,19 @@ impl Log {
         if is_right(&entry) { Some((place, entry)) } else { self.find_another(hash, is_right) }
     }
 
+    /// Fetches the first entries with these hashes into the caches. No step of one waits for another's, so
+    /// the processor has many of them under way.
+    pub fn fetch(&self, hashes: &[u64]) {
+        for &hash in hashes {
+            self.index.prefetch(hash);
+        }
+        for &hash in hashes {
+            if let Some(place) = self.index.first(hash) {
+                self.segments.prefetch(place);
+            }
+        }
+    }
+
     /// The same among all entries with this hash.
     #[cold]
     #[inline(never)]

@@ -86,6 +86,9 @@ const EXPIRED_BY_FULL: usize = 256;
 /// What one call of [`Store::sweep`] does for it.
 const SWEEP: PageLimits = PageLimits { bytes: 256 << 10, looks: 256 };
 
+/// Keys of which what they lead to is fetched at once: a core has no more misses than about that many under way.
+pub(crate) const FETCHED_KEYS_MAX: usize = 16;
+
 /// What a store holds and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStatistics {
@@ -267,6 +270,17 @@ impl Store {
         let table = self.tables.find(name.table()).ok_or(ReadError::UnknownTable)?;
         let found = self.find(table, name.key());
         Ok(found.map(|(_, entry)| Object::new(&self.log, entry)))
+    }
+
+    /// Fetches into the caches what reads and writes will look at for these keys; the first
+    /// [`FETCHED_KEYS_MAX`] count.
+    pub(crate) fn fetch(&self, table: TableId, keys: &[&[u8]]) {
+        let Some(table) = self.tables.find(table) else { return };
+        let mut hashes = [0; FETCHED_KEYS_MAX];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = table.hash(key);
+        }
+        self.log.fetch(&hashes[..keys.len().min(FETCHED_KEYS_MAX)]);
     }
 
     /// Writes an object, if the one that is there fulfils the condition; gives its version.

@@ -51,6 +51,7 @@ pub use self::server::policy_named;
 pub use self::transaction::Transaction;
 pub use self::waiting::Blocked;
 use self::waiting::Waiting;
+use super::ahead;
 use super::clients::{Clients, Handle};
 use super::listener::Listener;
 use super::parse::Args;
@@ -265,6 +266,12 @@ impl Engine {
             session.copying = None;
         }
         is_done
+    }
+
+    /// Fetches into the caches what the requests that these bytes begin with will read; gives how many they are.
+    #[inline]
+    pub fn fetch_ahead(&self, session: &Session, bytes: &[u8], shard: &Shard) -> usize {
+        ahead::fetch(shard.store(), self.tables[session.database], bytes)
     }
 
     /// The same; a copy that the command did not use stays.
