@@ -288,6 +288,7 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
             }
             progress.step();
         }
+        let tried = |count: u64| causes.try_out.then_some(count);
         let row = format!(
             "| {} | `{}` | {} |{}",
             injection.rule,
@@ -300,7 +301,7 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
             "schema": SCHEMA, "cause": injection.rule, "command": words.to_string(), "seeds": causes.seeds,
             "schedule": injection.schedule.map(|(_, schedule)| schedule),
             "first": score.first, "named": score.named, "instead": score.instead,
-            "confirmed": score.confirmed, "refuted": score.refuted, "neither": score.neither,
+            "confirmed": tried(score.confirmed), "refuted": tried(score.refuted), "neither": tried(score.neither),
         }))?;
         sum.add_all(&score);
         all += causes.seeds;
