@@ -2,12 +2,12 @@
 //! more and more repetitions.
 //!
 //! After each round everything found so far is fitted, and the best of the whole space by the fit go on: what
-//! was screened tells about rows that were not. A part of the field are neighbours of the best row, which differ
-//! from it in one value: a fit of values and pairs of them knows no hollow that only one row has. Rows that fail
-//! give their places to the next best, since a fit knows no edge either. That halves the field, not the answer: what is no longer
-//! raced is left out of the equivalence set only when the intervals say so. Repeated launches, blocks and
-//! racing do more here than a clever choice of what to screen; the chooser is exchangeable (see
-//! [`Proposer`]).
+//! was screened tells about rows that were not. A part of the field are neighbours of the best row, which
+//! differ from it in one value: a fit of values and pairs of them knows no hollow that only one row has. Rows
+//! that fail give their places to the next best, since a fit knows no edge either. That halves the field, not
+//! the answer: what is no longer raced is left out of the equivalence set only when the intervals say so.
+//! Repeated launches, blocks and racing do more here than a clever choice of what to screen; the chooser is
+//! exchangeable (see [`Proposer`]).
 
 use std::collections::{BTreeSet, VecDeque};
 

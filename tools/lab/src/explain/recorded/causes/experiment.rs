@@ -160,7 +160,7 @@ impl Experiment {
     }
 }
 
-/// An assignment of so many times its value to a parameter, if that is known.
+/// An assignment of a multiple of its value to a parameter, if that is known.
 fn scaled(name: &str, times: f64, evidence: &Evidence) -> Option<Vec<String>> {
     let name = name.replace("PROTOCOL", &evidence.protocol);
     let value = evidence.uses.fields.get(&name).copied().or_else(|| own_value(&name, evidence))?;
@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use crate::run::uses::{HostUse, Use, Uses};
 
-    /// 16 calls of 10 us in flight: processors make packets for this share of the time and do nothing else, so
-    /// many calls wait for each of them, and so many for a network card. The rest are on their way.
+    /// 16 calls of 10 us in flight: processors make packets for this share of the time and do nothing else,
+    /// `unread` calls wait for each of them and `queued` ones for a network card. The rest are on their way.
     fn made(share: f64, unread: f64, queued: f64) -> Evidence {
         let host = HostUse {
             busy: share,

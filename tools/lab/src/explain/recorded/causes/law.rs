@@ -154,9 +154,9 @@ impl<'a> Law<'a> {
     }
 
     /// How many times the rate without that part of it at the very most: what is in work leaves no more, the
-    /// other resources do not, and what becomes faster so many times lets the busiest do so many times what it
-    /// could. Who waits anywhere may do so because of the cause: processors that work in turns make queues of
-    /// what each hands on at once, and are idle meanwhile. What is by chance is another time more by twice the
+    /// other resources do not, and what becomes N times as fast lets the busiest do N times what it could.
+    /// Who waits anywhere may do so because of the cause: processors that work in turns make queues of what
+    /// each hands on at once, and are idle meanwhile. What is by chance is another time more by twice the
     /// root of how often it was.
     pub fn most(&self, taken: &Taken, part: f64) -> f64 {
         let gain = self.gain(taken, part);
