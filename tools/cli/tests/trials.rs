@@ -124,13 +124,46 @@ fn recorded_arrivals_that_are_too_much_are_replayed_more_slowly() {
     printed(&folder.0, &[], words);
     let said = printed(&folder.0, &[], "explain run --try");
     assert!(said.contains("what next: run it again with `--speed 0."), "{said}");
-    assert!(said.contains(" times the part that is carried over 5 pairs"), "{said}");
+    assert!(
+        said.contains(" confirmed: saturation: more is offered than is carried; with `--speed 0."),
+        "{said}"
+    );
+    assert!(said.contains(" times what is due over "), "{said}");
 }
 
 /// Messages of 40 KB, so many nanoseconds apart: more than is carried.
 fn arrivals(apart_nanos: u64) -> String {
     let line = |number: u64| format!("{{\"time\": \"{}ns\", \"size\": 40000}}\n", number * apart_nanos);
     (0..600).map(line).collect()
+}
+
+#[test]
+fn a_cause_that_the_record_names_wrongly_is_refuted() {
+    let folder = Folder::new("wrong");
+    let words = "perf echo --transport basic+sim --fabric connectx7-ndr --sizes 1K --in-flight 16 --record run --quiet";
+    printed(&folder.0, &[], &format!("{words} --set fabric.host.send_packet_ns=2000"));
+    assert!(
+        printed(&folder.0, &[], "explain run --try").contains(" confirmed: a processor that makes packets")
+    );
+    // What made packets is said to have served.
+    let file = folder.0.join("run/results.jsonl");
+    let record = std::fs::read_to_string(&file).expect("a record");
+    let swapped = record.replace("\"make_packets\"", "\"-\"").replace("\"serving\"", "\"make_packets\"");
+    std::fs::write(&file, swapped.replace("\"-\"", "\"serving\"")).expect("a record");
+    let said = printed(&folder.0, &[], "explain run --try");
+    assert!(said.contains(" refuted: what handlers and completions take a processor; with `--set"), "{said}");
+}
+
+#[test]
+fn pairs_go_on_until_the_outcome_is_certain_or_a_bound_is_reached() {
+    let folder = Folder::new("pairs");
+    // Turns of the poll loop that take long find one call or many, by chance.
+    let words = "perf echo --transport ring+sim --fabric connectx7-ndr --sizes 1K --in-flight 16 --record run --quiet";
+    printed(&folder.0, &[], &format!("{words} --set fabric.host.poll_ns=4000"));
+    let few = printed(&folder.0, &[], "explain run --try --pairs 5");
+    assert!(few.contains("neither confirmed nor refuted: ") && few.contains(" over 5 pairs"), "{few}");
+    let more = printed(&folder.0, &[], "explain run --try");
+    assert!(more.contains(" confirmed: turns of the poll loop"), "{more}");
 }
 
 #[test]

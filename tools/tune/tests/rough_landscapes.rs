@@ -89,6 +89,15 @@ fn outliers_optima_pairs_cliffs_and_drift_are_survived() {
 }
 
 #[test]
+fn the_best_row_behind_an_edge_or_in_a_hollow_of_its_own_is_named() {
+    // Of rows that fail most of a field may be, and a hollow is wider than the fit of values knows.
+    for (kind, seed) in [(Kind::Cliff, 18), (Kind::Cliff, 35), (Kind::TwoOptima, 14), (Kind::TwoOptima, 28)] {
+        let regret = tune(kind, seed).regret;
+        assert!(regret == 0.0, "{kind:?}, seed {seed}: {regret}");
+    }
+}
+
+#[test]
 #[ignore = "takes an hour"]
 fn the_same_over_forty_rough_landscapes() {
     check(40);

@@ -63,9 +63,9 @@ pub struct Explain {
     /// says whether it did
     #[arg(long = "try")]
     pub try_out: bool,
-    /// With --try: how many times the run as it was and the changed one are done, each time with another
-    /// seed
-    #[arg(long, default_value = "5", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
+    /// With --try: how many times at most the run as it was and the changed one are done, each time with
+    /// another seed; it ends after five, ten, twenty and so on, once the outcome is certain
+    #[arg(long, default_value = "40", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
     pub pairs: u64,
     /// Writes one JSON object for each finding to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]
@@ -102,6 +102,13 @@ pub struct Causes {
     /// Causes, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub cause: Vec<String>,
+    /// Carries out the experiment that could refute the cause that is named first, as `explain --try` does,
+    /// and says how often it was confirmed or refuted
+    #[arg(long = "try", conflicts_with = "here")]
+    pub try_out: bool,
+    /// With --try: at most how many pairs of runs an experiment has
+    #[arg(long, default_value = "40", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
+    pub pairs: u64,
     /// Puts those in that this machine can be given, over real transports, instead of into a simulated fabric
     #[arg(long)]
     pub here: bool,

@@ -2,12 +2,14 @@
 //! more and more repetitions.
 //!
 //! After each round everything found so far is fitted, and the best of the whole space by the fit go on: what
-//! was screened tells about rows that were not. That halves the field, not the answer: what is no longer
-//! raced is left out of the equivalence set only when the intervals say so. Repeated launches, blocks and
-//! racing do more here than a clever choice of what to screen; the chooser is exchangeable (see
-//! [`Proposer`]).
+//! was screened tells about rows that were not. A part of the field are neighbours of the best row, which
+//! differ from it in one value: a fit of values and pairs of them knows no hollow that only one row has. Rows
+//! that fail give their places to the next best, since a fit knows no edge either. That halves the field, not
+//! the answer: what is no longer raced is left out of the equivalence set only when the intervals say so.
+//! Repeated launches, blocks and racing do more here than a clever choice of what to screen; the chooser is
+//! exchangeable (see [`Proposer`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use farcall_base::Random;
 
@@ -19,6 +21,9 @@ const SCREENING: f64 = 0.3;
 /// The fewest that a round races.
 const FIELD_MIN: usize = 4;
 
+/// One of so many that are raced is a neighbour of the best one.
+const NEIGHBOUR_OF: usize = 4;
+
 /// The search.
 pub struct Halving {
     random: Random,
@@ -27,6 +32,9 @@ pub struct Halving {
     screening: usize,
     /// Field and repetitions of each round that is still to come.
     rounds: VecDeque<(usize, usize)>,
+    /// What is raced, and how many times more.
+    field: Vec<usize>,
+    repetitions: usize,
     blocks: VecDeque<Vec<usize>>,
 }
 
@@ -47,7 +55,20 @@ impl Halving {
             (field, (raced / count / (field + 1)).max(2))
         };
         let rounds = (0..count).map(round).collect();
-        Self { random: Random::new(seed), proposer, screening, rounds, blocks: VecDeque::new() }
+        let (field, blocks) = (Vec::new(), VecDeque::new());
+        Self { random: Random::new(seed), proposer, screening, rounds, field, repetitions: 0, blocks }
+    }
+
+    /// The places of rows that were found to fail go to the best of the others.
+    fn refill(&mut self, known: &Knowledge) {
+        let failing = known.evidence.failing();
+        let size = self.field.len();
+        self.field.retain(|one| !failing.contains(one));
+        if self.field.len() < size {
+            let others = best(known, 2 * size).into_iter().filter(|one| !self.field.contains(one));
+            let others: Vec<_> = others.take(size - self.field.len()).collect();
+            self.field.extend(others);
+        }
     }
 }
 
@@ -64,9 +85,13 @@ impl Search for Halving {
             }
         }
         if self.blocks.is_empty() {
-            let Some((field, repetitions)) = self.rounds.pop_front() else { return Ok(None) };
-            let best = best(known, field);
-            (0..repetitions).for_each(|_| self.blocks.extend(divide(&best, &mut self.random)));
+            if self.repetitions == 0 {
+                let Some((size, repetitions)) = self.rounds.pop_front() else { return Ok(None) };
+                (self.field, self.repetitions) = (field(known, size), repetitions);
+            }
+            self.refill(known);
+            self.repetitions -= 1;
+            self.blocks.extend(divide(&self.field, &mut self.random));
         }
         Ok(self.blocks.pop_front())
     }
@@ -75,8 +100,22 @@ impl Search for Halving {
         let with_references = |field: usize| field + field.div_ceil(BLOCK_MAX);
         let rounds = self.rounds.iter().map(|(field, repetitions)| with_references(*field) * repetitions);
         let begun = self.blocks.iter().map(|block| block.len() + 1);
-        with_references(self.screening) + rounds.sum::<usize>() + begun.sum::<usize>()
+        let round = with_references(self.field.len()) * self.repetitions;
+        with_references(self.screening) + rounds.sum::<usize>() + round + begun.sum::<usize>()
     }
+}
+
+/// What a round races: the best, and the best of the neighbours of the best one that was measured.
+fn field(known: &Knowledge, size: usize) -> Vec<usize> {
+    let order = best(known, known.problem.environments.len());
+    let first = known.problem.objectives()[0];
+    let is_measured = |one: &usize| known.fit(first).samples(*one) > 0;
+    let leader = order.iter().copied().find(is_measured).unwrap_or(known.problem.reference);
+    let near: BTreeSet<usize> = known.problem.neighbours(leader).into_iter().map(|(one, ..)| one).collect();
+    let (field, rest) = order.split_at((size - size / NEIGHBOUR_OF).min(order.len()));
+    let new = |one: &&usize| near.contains(one) && !is_measured(one);
+    let others = rest.iter().filter(new).chain(rest.iter().filter(|one| !new(one)));
+    field.iter().chain(others).copied().take(size).collect()
 }
 
 /// The `count` best environments by the fits, of those that may be proposed. With several objectives they are

@@ -40,7 +40,8 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
     show(&findings(&runs), &mut report)?;
     if explain.try_out {
         for run in &runs {
-            show(&trial::of_run(run, explain.pairs)?, &mut report)?;
+            let tried = trial::of_run(run, explain.pairs)?.map(|tried| tried.finding);
+            show(&tried.into_iter().collect::<Vec<_>>(), &mut report)?;
         }
     }
     Ok(())

@@ -2,12 +2,14 @@
 
 use farcall_lab::explain::recorded::RecordedRun;
 use farcall_lab::explain::recorded::causes::evidence::Evidence;
+use farcall_lab::explain::recorded::causes::experiment::Verdict;
 use farcall_lab::explain::recorded::causes::rank;
 use farcall_lab::files::ScratchFolder;
 use serde_json::json;
 
 use super::here;
 use super::rerun::Words;
+use super::trial;
 use crate::arguments::runs::Causes;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -249,12 +251,16 @@ pub(super) fn chosen<'a>(all: &'a [Injection], causes: &Causes) -> Result<Vec<&'
     Ok(all.iter().filter(wanted).collect())
 }
 
-/// How often each was named.
+/// How often each was named, and what became of experiments.
+#[derive(Default)]
 struct Score {
     first: u64,
     named: u64,
     /// What was named first instead, of the last seed where something was.
     instead: Option<&'static str>,
+    confirmed: u64,
+    refuted: u64,
+    neither: u64,
 }
 
 /// Puts every cause in, with every seed.
@@ -266,29 +272,42 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
     let mut report = Report::open(causes.output.json.as_ref())?;
     let progress = Progress::new(injections.len() * causes.seeds as usize, causes.output.quiet);
     let files = ScratchFolder::new().map_err(Failure::run)?;
-    report.line("| cause | put in by `farcall …` | named first |")?;
-    report.line("|---|---|---|")?;
-    let (mut right, mut all) = (0, 0);
+    let (heading, rule) = if causes.try_out { (" tried |", "---|") } else { ("", "") };
+    report.line(format_args!("| cause | put in by `farcall …` | named first |{heading}"))?;
+    report.line(format_args!("|---|---|---|{rule}"))?;
+    let (mut sum, mut all) = (Score::default(), 0);
     for injection in injections {
         let words = injection.on_fabric();
         let prepared = injection.prepared(words.clone(), &files)?;
-        let mut score = Score { first: 0, named: 0, instead: None };
+        let mut score = Score::default();
         for seed in causes.seed..causes.seed + causes.seeds {
-            score.add(injection.rule, &prepared.run(seed)?);
+            let run = prepared.run(seed)?;
+            score.add(injection.rule, &run);
+            if causes.try_out {
+                score.add_tried(trial::of_run(&run, causes.pairs)?.and_then(|tried| tried.verdict));
+            }
             progress.step();
         }
-        let instead = score.instead.map_or_else(String::new, |rule| format!(", else {rule}"));
-        let cell =
-            format!("| {} | `{words}` | {} of {}{instead} |", injection.rule, score.first, causes.seeds);
-        progress.suspend(|| report.line(&cell))?;
+        let tried = |count: u64| causes.try_out.then_some(count);
+        let row = format!(
+            "| {} | `{}` | {} |{}",
+            injection.rule,
+            Words::of(&injection.words()),
+            score.named_first(causes.seeds),
+            if causes.try_out { format!(" {} |", score.tried()) } else { String::new() }
+        );
+        progress.suspend(|| report.line(&row))?;
         report.object(&json!({
             "schema": SCHEMA, "cause": injection.rule, "command": words.to_string(), "seeds": causes.seeds,
             "schedule": injection.schedule.map(|(_, schedule)| schedule),
             "first": score.first, "named": score.named, "instead": score.instead,
+            "confirmed": tried(score.confirmed), "refuted": tried(score.refuted), "neither": tried(score.neither),
         }))?;
-        (right, all) = (right + score.first, all + causes.seeds);
+        sum.add_all(&score);
+        all += causes.seeds;
     }
-    report.line(format_args!("\nnamed first: {right} of {all}"))
+    let tried = if causes.try_out { format!("; tried: {} of {all}", sum.tried()) } else { String::new() };
+    report.line(format_args!("\nnamed first: {} of {all}{tried}", sum.first))
 }
 
 impl Score {
@@ -302,6 +321,35 @@ impl Score {
         } else {
             self.instead = first.or(Some("none"));
         }
+    }
+
+    /// What is not decided, or could not be tried, separates nothing.
+    fn add_tried(&mut self, verdict: Option<Verdict>) {
+        let count = match verdict {
+            Some(Verdict::Confirmed) => &mut self.confirmed,
+            Some(Verdict::Refuted) => &mut self.refuted,
+            _ => &mut self.neither,
+        };
+        *count += 1;
+    }
+
+    /// Adds those of a row.
+    fn add_all(&mut self, row: &Self) {
+        self.first += row.first;
+        self.confirmed += row.confirmed;
+        self.refuted += row.refuted;
+        self.neither += row.neither;
+    }
+
+    fn named_first(&self, seeds: u64) -> String {
+        let instead = self.instead.map_or_else(String::new, |rule| format!(", else {rule}"));
+        format!("{} of {seeds}{instead}", self.first)
+    }
+
+    fn tried(&self) -> String {
+        let parts = [(self.confirmed, "confirmed"), (self.refuted, "refuted"), (self.neither, "neither")];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        parts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -1,10 +1,12 @@
 //! The experiment that could refute a cause: what it changes, and what it must then find.
 
+use farcall::parameters::Value;
+
 use super::evidence::Evidence;
 use super::law::{Law, Taken, assigned};
 use super::scheduled::Part;
 use super::table::{Change, Rule};
-use farcall::parameters::Value;
+use crate::statistics::bootstrap::Ratio;
 
 /// A law gives the most that can be won. Queues that form elsewhere take up to this part of it, as a power.
 const LEAST_POWER: f64 = 0.45;
@@ -12,25 +14,31 @@ const LEAST_POWER: f64 = 0.45;
 /// What rounding and chance may add.
 const MARGIN: f64 = 0.06;
 
+/// How many times smaller a time or larger a rate may become, the least that shows first: the further it is
+/// from what was recorded, the more other things have become of it than the laws know.
+const TIMES: [f64; 3] = [2.0, 4.0, 16.0];
+
 /// How far the part that is carried may be off all of it: of few long messages chance and the ends of the
 /// window decide.
 const CARRIED_MARGIN: f64 = 0.35;
 
 /// What of the two runs is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
-    /// Operations in a time.
+    /// Operations in a time: the changed run against the run as it was.
     Rate,
-    /// Of an open loop: the part of what was due that was completed in time.
-    Carried,
+    /// Of an open loop: what the changed run completes in time, against all that was due. The run as it was
+    /// carries this part.
+    Carried(f64),
 }
 
 impl Measure {
-    /// That of a run; `None` where it does not have it.
-    pub fn of(self, evidence: &Evidence) -> Option<f64> {
+    /// What is compared of the changed run and of the run as it was; `None` where one does not have it.
+    pub fn of(self, after: &Evidence, before: &Evidence) -> Option<(f64, f64)> {
+        let rate = |evidence: &Evidence| evidence.in_flight.unwrap_or(1.0) / evidence.operation_nanos;
         match self {
-            Self::Rate => Some(evidence.in_flight.unwrap_or(1.0) / evidence.operation_nanos),
-            Self::Carried => Some(evidence.load?.carried()),
+            Self::Rate => Some((rate(after), rate(before))),
+            Self::Carried(_) => Some((after.load?.carried(), 1.0)),
         }
     }
 
@@ -38,9 +46,30 @@ impl Measure {
     pub fn words(self) -> &'static str {
         match self {
             Self::Rate => "the rate",
-            Self::Carried => "the part that is carried",
+            Self::Carried(_) => "what is due",
         }
     }
+
+    /// What is found if the cause is another one, in words.
+    pub fn unchanged(self) -> String {
+        match self {
+            Self::Rate => "the same".to_owned(),
+            Self::Carried(part) => format!("{part:.2} times"),
+        }
+    }
+}
+
+/// What an experiment came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval lies within what was predicted.
+    Confirmed,
+    /// The whole interval lies below what was predicted.
+    Refuted,
+    /// The whole interval lies above: more was won than the cause can take.
+    Beyond,
+    /// The interval lies across an end of what was predicted, or there is none: more pairs may tell.
+    Open,
 }
 
 /// A part of a schedule of faults that an experiment leaves out.
@@ -79,18 +108,18 @@ pub struct Experiment {
 impl Experiment {
     /// The experiment of a rule, where the values that it changes are known.
     pub fn of(rule: &Rule, taken: &Taken, law: &Law<'_>, evidence: &Evidence) -> Option<Self> {
-        let factor = |name: &str, factor: f64| {
-            let name = name.replace("PROTOCOL", &evidence.protocol);
-            let value = evidence.uses.fields.get(&name).copied().or_else(|| own_value(&name, evidence))?;
-            Some(vec!["--set".to_owned(), format!("{name}={}", shown(value * factor))])
-        };
+        let predicted =
+            |part: f64| (law.gain(taken, part).powf(LEAST_POWER), law.most(taken, part) * (1.0 + MARGIN));
+        let shows = |times: &f64| predicted(1.0 - 1.0 / times).0 > 1.0 + MARGIN;
+        let times = TIMES.into_iter().find(shows).unwrap_or(TIMES[TIMES.len() - 1]);
         let left_out = rule
             .scheduled
             .zip(evidence.schedule.as_ref())
             .and_then(|(part, schedule)| Some(LeftOut { part, rest: part.left_out_of(schedule)? }));
         let (words, part) = match rule.change {
-            Change::Divide(name, by) => (factor(name, 1.0 / by)?, 1.0 - 1.0 / by),
-            Change::Multiply(name, by) => (factor(name, by)?, 1.0 - 1.0 / by),
+            Change::Divide(name) => (scaled(name, 1.0 / times, evidence)?, 1.0 - 1.0 / times),
+            Change::Multiply(name) => (scaled(name, times, evidence)?, 1.0 - 1.0 / times),
+            Change::Enlarge(name, by) => (scaled(name, by, evidence)?, 1.0 - 1.0 / by),
             Change::Zero(names) => (zeros(names, evidence, left_out.is_some()), 1.0),
             Change::Option(name, value) => (vec![name.to_owned(), value.to_owned()], 1.0),
             Change::Words(_) => (Vec::new(), 1.0),
@@ -101,8 +130,18 @@ impl Experiment {
             Change::Words(words) if left_out.is_none() => Some(words),
             _ => None,
         };
-        let predicted = (law.gain(taken, part).powf(LEAST_POWER), law.most(taken, part) * (1.0 + MARGIN));
-        Some(Self { words, left_out, otherwise, measure: Measure::Rate, predicted })
+        Some(Self { words, left_out, otherwise, measure: Measure::Rate, predicted: predicted(part) })
+    }
+
+    /// What pairs of runs say whose ratio is this one.
+    pub fn judge(&self, measured: &Ratio) -> Verdict {
+        let (low, high) = self.predicted;
+        match measured.interval {
+            Some((least, most)) if least >= low && most <= high => Verdict::Confirmed,
+            Some((_, most)) if most < low => Verdict::Refuted,
+            Some((least, _)) if least > high => Verdict::Beyond,
+            _ => Verdict::Open,
+        }
     }
 
     /// What to do, in words.
@@ -119,6 +158,13 @@ impl Experiment {
         let left_out = self.left_out.as_ref().map(LeftOut::words);
         set.into_iter().chain(left_out).collect::<Vec<_>>().join(" and ")
     }
+}
+
+/// An assignment of a multiple of its value to a parameter, if that is known.
+fn scaled(name: &str, times: f64, evidence: &Evidence) -> Option<Vec<String>> {
+    let name = name.replace("PROTOCOL", &evidence.protocol);
+    let value = evidence.uses.fields.get(&name).copied().or_else(|| own_value(&name, evidence))?;
+    Some(vec!["--set".to_owned(), format!("{name}={}", shown(value * times))])
 }
 
 /// Assignments of zero to those of the parameters that were set; to the first where none was, and the cause
@@ -142,13 +188,13 @@ fn own_value(name: &str, evidence: &Evidence) -> Option<f64> {
     }
 }
 
-/// Less than was carried: of that all is.
+/// Less than was carried: of that all is. What is found then lies nearer to all than to what was carried.
 fn less_load(evidence: &Evidence) -> Option<Experiment> {
     let load = evidence.load?;
-    let words = load.less_words();
-    let all = 1.0 / load.carried();
-    let predicted = (all * (1.0 - CARRIED_MARGIN), all * (1.0 + CARRIED_MARGIN));
-    Some(Experiment { words, left_out: None, otherwise: None, measure: Measure::Carried, predicted })
+    let (words, carried) = (load.less_words(), load.carried());
+    let low = (1.0 - CARRIED_MARGIN).max((1.0 + carried.min(1.0)) / 2.0);
+    let predicted = (low, 1.0 + CARRIED_MARGIN);
+    Some(Experiment { words, left_out: None, otherwise: None, measure: Measure::Carried(carried), predicted })
 }
 
 /// The option of the command that says how much is in flight, with twice its value.
@@ -163,4 +209,117 @@ fn more_in_flight(evidence: &Evidence) -> Option<Vec<String>> {
 /// A number as `--set` takes it.
 fn shown(value: f64) -> String {
     if value.fract() == 0.0 || value >= 1e4 { format!("{:.0}", value) } else { format!("{value:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::load::Load;
+    use super::super::{Ranked, rank};
+    use super::*;
+    use crate::run::uses::{HostUse, Use, Uses};
+
+    /// 16 calls of 10 us in flight: processors make packets for this share of the time and do nothing else,
+    /// `unread` calls wait for each of them and `queued` ones for a network card. The rest are on their way.
+    fn made(share: f64, unread: f64, queued: f64) -> Evidence {
+        let host = HostUse {
+            busy: share,
+            working: share,
+            unread,
+            work: BTreeMap::from([("make_packets".to_owned(), share)]),
+            ..HostUse::default()
+        };
+        let on_way = 16.0 - 2.0 * (share + unread) - queued;
+        let flight = Use { there: on_way, working: on_way, ..Use::default() };
+        let card = Use { there: queued, working: 0.1, busy: 0.1, ..Use::default() };
+        let uses = Uses {
+            window_nanos: 1e6,
+            packets: 3200,
+            servers: host.clone(),
+            clients: host,
+            resources: BTreeMap::from([("flight".to_owned(), flight), ("nic_sending".to_owned(), card)]),
+            fields: BTreeMap::from([("fabric.host.send_packet_ns".to_owned(), 2000.0)]),
+            ..Uses::default()
+        };
+        Evidence {
+            about: String::new(),
+            command: "perf".to_owned(),
+            protocol: "basic".to_owned(),
+            operations: 1600.0,
+            operation_nanos: 1e4,
+            in_flight: Some(16.0),
+            load: None,
+            clients: 1.0,
+            hosts: (1.0, 1.0),
+            counters: BTreeMap::new(),
+            uses,
+            schedule: None,
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    fn experiment(evidence: &Evidence) -> Experiment {
+        let making = |cause: &Ranked| cause.rule.name == "make_packets";
+        let cause = rank(evidence).into_iter().find(making).expect("it is named");
+        cause.experiment.expect("its parameter is known")
+    }
+
+    fn measured(least: f64, most: f64) -> Ratio {
+        Ratio { ratio: (least + most) / 2.0, interval: Some((least, most)), blocks: 5 }
+    }
+
+    #[test]
+    fn an_interval_within_confirms_below_refutes_and_across_an_end_is_open() {
+        let experiment = Experiment { predicted: (1.2, 2.1), ..experiment(&made(0.7, 3.0, 6.0)) };
+        assert_eq!(experiment.judge(&measured(1.2, 2.1)), Verdict::Confirmed);
+        assert_eq!(experiment.judge(&measured(0.9, 1.19)), Verdict::Refuted);
+        assert_eq!(experiment.judge(&measured(2.11, 2.2)), Verdict::Beyond);
+        assert_eq!(experiment.judge(&measured(1.1, 1.3)), Verdict::Open);
+        assert_eq!(experiment.judge(&measured(2.0, 2.2)), Verdict::Open);
+        let few = Ratio { ratio: 1.5, interval: None, blocks: 4 };
+        assert_eq!(experiment.judge(&few), Verdict::Open);
+    }
+
+    #[test]
+    fn a_change_is_no_larger_than_what_shows() {
+        let half = experiment(&made(0.7, 6.0, 1.0));
+        assert_eq!(half.words, ["--set", "fabric.host.send_packet_ns=1000"]);
+        assert!(half.predicted.0 > 1.0 + MARGIN, "{:?}", half.predicted);
+        // Of what takes little half of it would hide in what chance may add.
+        let quarter = experiment(&made(0.1, 1.5, 1.0));
+        assert_eq!(quarter.words, ["--set", "fabric.host.send_packet_ns=500"]);
+        assert!(quarter.predicted.0 > 1.0 + MARGIN, "{:?}", quarter.predicted);
+    }
+
+    #[test]
+    fn what_waits_behind_work_may_be_due_to_it_and_nothing_gains_more_than_the_work() {
+        // Processors that work in turns: both idle, and what one hands on at once waits for a card.
+        let (_, most) = experiment(&made(0.7, 3.0, 7.0)).predicted;
+        assert!((most - 2.0 / 0.7 * (1.0 + MARGIN)).abs() < 1e-9, "{most}");
+        // What is in work elsewhere all the time stays.
+        let mut full = made(0.7, 3.0, 7.0);
+        let card = Use { busy: 0.9, working: 0.9, there: 0.9, ..Use::default() };
+        full.uses.resources.insert("nic_link".to_owned(), card);
+        let (_, most) = experiment(&full).predicted;
+        assert!((most - (1.0 + MARGIN) / 0.9).abs() < 1e-9, "{most}");
+    }
+
+    #[test]
+    fn of_less_load_nearly_all_is_carried_or_as_little_as_before() {
+        let load = |achieved: f64| Load {
+            offered: 0.8,
+            drawn: 0.8,
+            achieved,
+            on_wire: None,
+            waited: 0.0,
+            speed: None,
+        };
+        for achieved in [0.0, 0.04, 0.4, 0.7, 0.79] {
+            let evidence = Evidence { load: Some(load(achieved)), in_flight: None, ..made(0.7, 3.0, 6.0) };
+            let experiment = less_load(&evidence).expect("it has a load");
+            let Measure::Carried(before) = experiment.measure else { panic!("it is of a load") };
+            assert!(before < experiment.predicted.0 && experiment.predicted.1 > 1.0, "{experiment:?}");
+        }
+    }
 }

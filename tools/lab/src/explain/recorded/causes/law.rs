@@ -26,6 +26,12 @@ const LANES: &str = "ring";
 /// Work that is done once for all messages that leave or arrive together.
 const ONCE_FOR_ALL: [&str; 5] = ["poll", "make_packets", "descriptors", "doorbells", "take_packets"];
 
+/// Records that little room in a ring makes.
+const ROOM_RECORDS: [&str; 2] = ["wrap_records_sent", "credit_records_sent"];
+
+/// What a network card does once for each packet.
+const CARD_ENGINES: [&str; 2] = ["nic_sending", "nic_receiving"];
+
 /// What a cause takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
@@ -39,6 +45,9 @@ pub struct Taken {
     known: Option<f64>,
     /// It is a wait, by chance this often, or by no chance where that is zero.
     wait: Option<f64>,
+    /// The share of the time for which each resource is at work on what may become less often without it,
+    /// because more leaves together.
+    saved: Vec<(&'static str, f64)>,
     /// The figure that it is read from, in words.
     pub figure: String,
 }
@@ -144,27 +153,42 @@ impl<'a> Law<'a> {
         faster.min(ceiling).max(1.0)
     }
 
-    /// How many times the rate without that part of it at the very most. Behind a wait others wait, and what
-    /// it held up comes at once: what is not in work anywhere may be due to it, too. What is by chance is
-    /// another time more by twice the root of how often it was.
+    /// How many times the rate without that part of it at the very most: what is in work leaves no more, the
+    /// other resources do not, and what becomes N times as fast lets the busiest do N times what it could.
+    /// Who waits anywhere may do so because of the cause: processors that work in turns make queues of what
+    /// each hands on at once, and are idle meanwhile. What is by chance is another time more by twice the
+    /// root of how often it was.
     pub fn most(&self, taken: &Taken, part: f64) -> f64 {
         let gain = self.gain(taken, part);
-        let Some(often) = taken.wait else { return gain };
-        let chance = if often > 0.0 { 2.0 / often.sqrt() } else { 0.0 };
-        let ceiling = self.utilisation_bound(taken, part);
+        let own = match (taken.alone, taken.wait) {
+            (Some(own), _) => own * part,
+            (None, Some(_)) => 0.0,
+            (None, None) => return gain,
+        };
+        let ceiling = self.ceiling_of(|name, busy| {
+            let less = part * sum_of(&taken.busy, name);
+            busy - less.max(sum_of(&taken.saved, name))
+        });
         // Where what is in flight is not kept up, an operation lasts as long as its last message, and what is
         // in work at a time says nothing about that one.
-        let own = taken.alone.unwrap_or(0.0) * part;
         let rest = self.evidence.in_flight.map_or(0.0, |_| self.alone - own).max(1.0 / GAIN_MAX);
-        (1.0 / rest).min(ceiling).max(gain) * (1.0 + chance)
+        let could = self.evidence.in_flight.map_or(1.0, |_| self.most_busy());
+        let faster = match taken.wait {
+            Some(_) => GAIN_MAX,
+            None => 1.0 / ((1.0 - part) * could).max(1.0 / GAIN_MAX),
+        };
+        let chance = taken.wait.filter(|often| *often > 0.0).map_or(0.0, |often| 2.0 / often.sqrt());
+        (1.0 / rest).min(ceiling).min(faster).max(gain) * (1.0 + chance)
     }
 
     /// How many times the rate the busiest resource allows without that part of what a cause takes.
     fn utilisation_bound(&self, taken: &Taken, part: f64) -> f64 {
-        let busy = |(name, busy): &(String, f64)| {
-            let less = taken.busy.iter().filter(|(own, _)| own == name).map(|(_, less)| less).sum::<f64>();
-            (busy - part * less).max(0.0)
-        };
+        self.ceiling_of(|name, busy| busy - part * sum_of(&taken.busy, name))
+    }
+
+    /// How many times the rate the busiest resource allows, of which each is busy for what is `left` of it.
+    fn ceiling_of(&self, left: impl Fn(&str, f64) -> f64) -> f64 {
+        let busy = |(name, busy): &(String, f64)| left(name, *busy).max(0.0);
         1.0 / self.stations.iter().map(busy).fold(1.0 / GAIN_MAX, f64::max)
     }
 
@@ -241,6 +265,11 @@ impl<'a> Law<'a> {
             share: (self.share(there(&uses.servers) + there(&uses.clients)) + in_hand).min(1.0),
             alone: Some(self.share(alone(&uses.servers) + alone(&uses.clients))),
             busy: vec![("servers", servers), ("clients", clients)],
+            saved: if kinds.iter().any(|kind| ONCE_FOR_ALL.contains(kind)) {
+                self.once()
+            } else {
+                Vec::new()
+            },
             known: None,
             wait: None,
             figure: format!(
@@ -285,16 +314,14 @@ impl<'a> Law<'a> {
             return self.send_queue();
         }
         let refused: f64 = counters.iter().map(|name| count(name)).sum();
-        // With more room more leave together, and what is done once for all of them is done less often.
         let uses = &self.evidence.uses;
-        let once =
-            |hosts: &HostUse| ONCE_FOR_ALL.iter().filter_map(|kind| hosts.work.get(*kind)).sum::<f64>();
-        let busy = vec![("servers", once(&uses.servers)), ("clients", once(&uses.clients))];
         let often = refused / self.evidence.operations;
         (often >= REFUSED_MIN && self.unplaced > 0.0).then(|| Taken {
             // While the send queue is full nothing else can hold them back.
             share: self.unplaced * (1.0 - uses.send_queue_full.min(1.0)),
-            busy,
+            // With more room more leave together.
+            busy: self.once(),
+            saved: self.records_of_room(),
             wait: Some(0.0),
             figure: format!(
                 "`{}` counted {refused:.0} in {:.0} operations, and {:.0} % of what is in flight waits at its sender",
@@ -304,6 +331,22 @@ impl<'a> Law<'a> {
             ),
             ..Taken::default()
         })
+    }
+
+    /// The share of the time of processors that is work done once for all that leaves or arrives together.
+    fn once(&self) -> Vec<(&'static str, f64)> {
+        let of = |hosts: &HostUse| ONCE_FOR_ALL.iter().filter_map(|kind| hosts.work.get(*kind)).sum::<f64>();
+        vec![("servers", of(&self.evidence.uses.servers)), ("clients", of(&self.evidence.uses.clients))]
+    }
+
+    /// That, and the share of the time for which cards handle records that are there only because a ring is
+    /// short: those that lead back to its beginning and those that give room back.
+    fn records_of_room(&self) -> Vec<(&'static str, f64)> {
+        let uses = &self.evidence.uses;
+        let records = ROOM_RECORDS.iter().map(|name| self.evidence.counted(name)).sum::<f64>();
+        let part = (records / (uses.packets as f64).max(1.0)).min(1.0);
+        let of_card = |name: &&'static str| Some((*name, part * uses.resources.get(*name)?.busy));
+        self.once().into_iter().chain(CARD_ENGINES.iter().filter_map(of_card)).collect()
     }
 
     fn send_queue(&self) -> Option<Taken> {
@@ -347,6 +390,7 @@ impl<'a> Law<'a> {
         is_uneven.then(|| Taken {
             // What waits for processors waits for the one that always works.
             share: self.share(hosts.unread + hosts.busy - others),
+            alone: Some(self.share(hosts.busy - others)),
             busy: vec![(station, hosts.busy - others)],
             figure,
             ..Taken::default()
@@ -385,6 +429,11 @@ impl<'a> Law<'a> {
         let figure = format!("with {in_flight} in flight the busiest are {}", self.busiest());
         Some(Taken { share: 1.0, figure, ..Taken::default() })
     }
+}
+
+/// What a list has of a resource.
+fn sum_of(list: &[(&'static str, f64)], name: &str) -> f64 {
+    list.iter().filter(|(own, _)| *own == name).map(|(_, share)| share).sum()
 }
 
 /// The settings that a run's own assignments make. Those of this process are another's.

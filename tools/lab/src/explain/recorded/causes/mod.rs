@@ -16,7 +16,7 @@ pub mod table;
 
 pub use self::cores::{shared_cores, waited_for_core};
 use self::evidence::Evidence;
-use self::experiment::{Experiment, Measure};
+use self::experiment::Experiment;
 use self::law::{Law, Taken};
 pub use self::load::open_loops;
 pub use self::log::{DurableWrites, durable_writes};
@@ -122,7 +122,7 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
             cause.rule.cause,
             cause.taken.figure,
             cause.most,
-            cause.experiment.as_ref().map_or(Measure::Rate, |experiment| experiment.measure).words()
+            if cause.rule.reads == Reads::Load { "what is carried" } else { "the rate" }
         );
         let (low, high) =
             cause.experiment.as_ref().map_or((1.0, cause.gain), |experiment| experiment.predicted);
@@ -143,9 +143,10 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
 fn next(experiment: &Experiment, about: &str) -> Finding {
     let (low, high) = experiment.predicted;
     let sentence = format!(
-        "{}: {low:.2} to {high:.2} times {} if it is the first cause, the same if it is not",
+        "{}: {low:.2} to {high:.2} times {} if it is the first cause, {} if it is not",
         experiment.words(),
-        experiment.measure.words()
+        experiment.measure.words(),
+        experiment.measure.unchanged()
     );
     let figures = [("predicted_low", low), ("predicted_high", high)];
     Finding::new(Section::NextExperiment, "change_the_first", about, sentence).with(figures)

@@ -38,10 +38,12 @@ pub enum Side {
 /// What the next experiment changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// The parameter becomes that many times smaller.
-    Divide(&'static str, f64),
-    /// The parameter becomes that many times larger.
-    Multiply(&'static str, f64),
+    /// The parameter, a time, becomes smaller.
+    Divide(&'static str),
+    /// The parameter, a rate, becomes larger.
+    Multiply(&'static str),
+    /// The parameter, room of some kind, becomes that many times larger.
+    Enlarge(&'static str, f64),
     /// Each parameter of these that was set becomes zero.
     Zero(&'static [&'static str]),
     /// An option of the command gets that value.
@@ -84,7 +86,7 @@ impl Rule {
 
 /// All of them. A new cause is a new row.
 pub const RULES: &[Rule] = {
-    use Change::{Divide, LessLoad, MoreInFlight, Multiply, Option, Words, Zero};
+    use Change::{Divide, Enlarge, LessLoad, MoreInFlight, Multiply, Option, Words, Zero};
     use Part::{Events, Packets};
     use Reads::{HeldUp, Load, Lost, Resources, Room, Stood, Uneven, Window, Work};
     &[
@@ -92,19 +94,19 @@ pub const RULES: &[Rule] = {
             "receive_queue",
             Lost(&["receive_queue"]),
             "the receive queue of a host: packets that find it full are lost",
-            Multiply("fabric.nic.receive_queue_packets", 64.0),
+            Enlarge("fabric.nic.receive_queue_packets", 64.0),
         ),
         rule(
             "nic_buffer",
             Lost(&["nic"]),
             "the receive buffer of a network card: packets that find it full are lost",
-            Multiply("fabric.nic.receive_buffer_bytes", 64.0),
+            Enlarge("fabric.nic.receive_buffer_bytes", 64.0),
         ),
         rule(
             "port_buffer",
             Lost(&["port"]),
             "the buffer of a switch's port: packets that find it full are lost",
-            Multiply("fabric.switch.port_buffer_bytes", 64.0),
+            Enlarge("fabric.switch.port_buffer_bytes", 64.0),
         ),
         rule(
             "loss",
@@ -131,130 +133,125 @@ pub const RULES: &[Rule] = {
             "ring_room",
             Room(&["waited_for_room"]),
             "room in the rings",
-            Multiply("fabric.lanes.ring_bytes", 16.0),
+            Enlarge("fabric.lanes.ring_bytes", 16.0),
         ),
         rule(
             "block_memory",
             Room(&["blocks_full"]),
             "block memory for long payloads",
-            Multiply("fabric.lanes.block_bytes", 64.0),
+            Enlarge("fabric.lanes.block_bytes", 64.0),
         ),
         rule(
             "message_window",
             Room(&["window_full"]),
             "the peer's window for tagged messages",
-            Multiply("endpoint.unexpected_bytes", 16.0),
+            Enlarge("endpoint.unexpected_bytes", 16.0),
         ),
         rule(
             "send_queue",
             Room(&["send_queue_full"]),
             "the send queue of the network card",
-            Multiply("fabric.nic.send_queue_packets", 64.0),
+            Enlarge("fabric.nic.send_queue_packets", 64.0),
         ),
         rule(
             "grants",
             Room(&["grants_sent"]),
             "grants: long messages wait for permission to send the rest",
-            Multiply("PROTOCOL.rtt_bytes", 16.0),
+            Enlarge("PROTOCOL.rtt_bytes", 16.0),
         ),
         rule("handler", Work(&["handler"]), "the handler", Option("--handler", "0ns")),
         rule(
             "serving",
             Work(&["serving"]),
             "what handlers and completions take a processor",
-            Divide("fabric.host.handler_ns", 4.0),
+            Divide("fabric.host.handler_ns"),
         ),
-        rule("poll", Work(&["poll"]), "turns of the poll loop", Divide("fabric.host.poll_ns", 4.0)),
+        rule("poll", Work(&["poll"]), "turns of the poll loop", Divide("fabric.host.poll_ns")),
         rule(
             "make_packets",
             Work(&["make_packets"]),
             "a processor that makes packets",
-            Divide("fabric.host.send_packet_ns", 4.0),
+            Divide("fabric.host.send_packet_ns"),
         ),
-        rule("copy_out", Work(&["copy_out"]), "copies into packets", Divide("fabric.host.send_byte_ns", 4.0)),
+        rule("copy_out", Work(&["copy_out"]), "copies into packets", Divide("fabric.host.send_byte_ns")),
         rule(
             "descriptors",
             Work(&["descriptors"]),
             "descriptors that a processor writes",
-            Divide("fabric.nic.descriptor_ns", 4.0),
+            Divide("fabric.nic.descriptor_ns"),
         ),
         rule(
             "doorbells",
             Work(&["doorbells"]),
             "doorbells that a processor rings",
-            Divide("fabric.nic.doorbell_ns", 4.0),
+            Divide("fabric.nic.doorbell_ns"),
         ),
         rule(
             "take_packets",
             Work(&["take_packets"]),
             "a processor that takes packets in",
-            Divide("fabric.host.receive_packet_ns", 4.0),
+            Divide("fabric.host.receive_packet_ns"),
         ),
-        rule(
-            "copy_in",
-            Work(&["copy_in"]),
-            "copies out of packets",
-            Divide("fabric.host.receive_byte_ns", 4.0),
-        ),
+        rule("copy_in", Work(&["copy_in"]), "copies out of packets", Divide("fabric.host.receive_byte_ns")),
         rule(
             "nic_sending",
             Resources(&["nic_sending"]),
             "the sending engine of the network card",
-            Divide("fabric.nic.transmit_packet_ns", 4.0),
+            Divide("fabric.nic.transmit_packet_ns"),
         ),
         rule(
             "nic_receiving",
             Resources(&["nic_receiving"]),
             "the receiving engine of the network card",
-            Divide("fabric.nic.receive_packet_ns", 4.0),
+            Divide("fabric.nic.receive_packet_ns"),
         ),
         rule(
             "pcie",
             Resources(&["nic_reads", "nic_writes"]),
             "PCIe: the network card's reads and writes of memory",
-            Multiply("fabric.nic.pcie_gbps", 4.0),
+            Multiply("fabric.nic.pcie_gbps"),
         ),
         rule(
             "pcie_requests",
             Resources(&["nic_read_requests"]),
             "PCIe: the requests by which the network card reads memory",
-            Divide("fabric.nic.dma_read_ns", 4.0),
+            Divide("fabric.nic.dma_read_ns"),
         ),
         rule(
             "link",
             Resources(&["nic_link", "port"]),
             "a link between a machine and its switch",
-            Multiply("fabric.link.gbps", 4.0),
+            Multiply("fabric.link.gbps"),
         ),
         rule(
             "uplink",
             Resources(&["uplink"]),
             "the links that racks share",
-            Multiply("fabric.topology.two-level.uplink_gbps", 4.0),
+            Multiply("fabric.topology.two-level.uplink_gbps"),
         ),
         rule(
             "receive_path",
             Resources(&["receive_path"]),
             "the receive path that the servers of a machine share",
-            Multiply("fabric.receive_path.gbps", 4.0),
+            Multiply("fabric.receive_path.gbps"),
         ),
         rule(
             "flight",
             Resources(&["flight"]),
             "the time of flight on links",
-            Divide("fabric.link.propagation_ns", 4.0),
+            Divide("fabric.link.propagation_ns"),
         ),
         rule(
             "switching",
             Resources(&["switching"]),
             "the latency of switches",
-            Divide("fabric.switch.latency_ns", 4.0),
+            Divide("fabric.switch.latency_ns"),
         ),
         rule(
             "pcie_trips",
             Resources(&["pcie_trips"]),
             "round trips across PCIe",
-            Divide("fabric.nic.pcie_round_trip_ns", 4.0),
+            Divide("fabric.nic.pcie_round_trip_ns"),
         ),
         rule("held_up", HeldUp, "a fault that holds packets up", Zero(&["fault.delay_permille"]))
             .of_schedule(Packets(&["delay", "reorder"])),
