@@ -122,7 +122,7 @@ fn lists() -> [(Service, Vec<u8>); 2] {
 }
 
 #[test]
-fn who_asks_for_one_object_after_the_other_is_answered_within_the_lists_of_others() {
+fn a_client_of_single_objects_is_answered_within_the_lists_of_others() {
     with_daemon("steps", |daemon, hostile, honest| {
         let requests = lists().into_iter().chain([(SCAN, scan(ScanFrom::Hash(0)))]);
         for (service, message) in requests {

@@ -1,7 +1,7 @@
 //! Requests for many objects: lists that are read or written, and pages of scans.
 //!
-//! They are answered in steps, and between two of them the shard's owner can answer others: who asks for one
-//! object then waits for a step, and who asked for many has as much in one answer as without. A list is no
+//! They are answered in steps, and between two of them the shard's owner can answer others: a request for one
+//! object then waits for a step, and one for many has as much in one answer as without. A list is no
 //! transaction: each object is read or written by itself.
 
 use core::mem;
@@ -67,7 +67,7 @@ impl Shard {
     }
 
     /// Does a step of a request. When it is refused nothing of it was done: where a later step is, the answer
-    /// is what there is, and who asks for the rest is told.
+    /// is what there is, and a request for the rest is told.
     pub(crate) fn answer_step(
         &mut self,
         service: Service,

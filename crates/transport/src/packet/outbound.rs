@@ -113,7 +113,6 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 
     /// Sends what sessions have to say before a handler that may take long: a peer must know where this
     /// process answers meanwhile.
-    #[cold]
     fn answer_at_once(&mut self, now: Instant) {
         self.transmitter.transmit_of_sessions(&mut self.calls, &mut self.driver, now);
     }

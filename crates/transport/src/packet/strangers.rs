@@ -30,7 +30,6 @@ impl Strangers {
         self.0.is_empty()
     }
 
-    #[cold]
     pub fn push(&mut self, open: Packet) {
         self.0.push_back(open);
     }
@@ -44,7 +43,6 @@ impl Strangers {
 
 impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Answers those whose turn it is, in which so many packets arrived, and says how many these were.
-    #[cold]
     pub(super) fn answer_strangers(&mut self, received: usize, now: Instant, sink: &mut dyn Sink) -> usize {
         let due = self.strangers.due(received);
         for _ in 0..due {

@@ -15,7 +15,7 @@ use farcall_protocol::wire::{Flags, Head, Header};
 use crate::SessionId;
 use crate::trace::{CallTracer, event, wire_number};
 
-/// After so many bytes of long messages a turn looks at what has arrived.
+/// What of long messages leaves before a turn looks at what has arrived, in bytes.
 const LONG_BYTES_OF_TURN: usize = 64 << 10;
 
 /// The same in a turn in which something had arrived: more may lie behind it.
@@ -44,8 +44,8 @@ impl Transmitter {
         self.tracer = tracer;
     }
 
-    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last time. This turn
-    /// has `received` so many packets.
+    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last
+    /// time. This turn has `received` so many packets.
     #[inline]
     pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
@@ -89,7 +89,6 @@ impl Transmitter {
     }
 
     /// Sends what sessions have to say, and nothing of messages.
-    #[cold]
     pub fn transmit_of_sessions<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
         calls: &mut Calls<B, P>,
