@@ -11,7 +11,10 @@ use farcall::{CallError, Endpoint, Event, Peer, Service, TransportKind};
 use farcall_kv::daemon::{Daemon, NobodyObserves};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, ScanFrom, Store};
-use farcall_kv::wire::{CREATE_TABLE, Code, DROP_TABLE, GET, GetRequest, SCAN, ScanRequest};
+use farcall_kv::wire::{
+    CREATE_TABLE, Code, DROP_TABLE, GET, GetRequest, MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest,
+    PutRequest, SCAN, ScanRequest,
+};
 use farcall_kv::{Shard, TableId};
 
 /// A client, and how its calls ended: with an answer, or with the code of a refusal.
@@ -103,6 +106,41 @@ fn a_get_waits_for_one_page_of_another_client_at_most() {
         assert!(hostile.count() <= 4, "{} pages came first", hostile.count());
         until(daemon, &[hostile, honest], || hostile.count() == 60);
         assert!(hostile.ended.borrow().iter().all(Result::is_ok), "it gets its pages, one after the other");
+    });
+}
+
+/// Lists of the first eight objects, to be read and to be written.
+fn lists() -> [(Service, Vec<u8>); 2] {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for number in 0..8_u32 {
+        let key = number.to_le_bytes();
+        MultiGetRequest::encode_item(name(&key), &mut read);
+        let put = PutRequest { name: name(&key), value: value(&[7; 100]), condition: Condition::Always };
+        MultiPutRequest::encode_item(&put, &mut written);
+    }
+    [(MULTI_GET, read), (MULTI_PUT, written)]
+}
+
+#[test]
+fn a_client_of_single_objects_is_answered_within_the_lists_of_others() {
+    with_daemon("steps", |daemon, hostile, honest| {
+        let requests = lists().into_iter().chain([(SCAN, scan(ScanFrom::Hash(0)))]);
+        for (service, message) in requests {
+            hostile.ended.take();
+            honest.ended.take();
+            (0..20).for_each(|_| hostile.ask(service, &message));
+            let mut asked = 0;
+            while hostile.count() < 20 {
+                if honest.count() == asked {
+                    honest.ask(GET, &get(&7_u32.to_le_bytes()));
+                    asked += 1;
+                }
+                [hostile, honest].iter().for_each(|client| client.poll());
+                daemon.turn(&mut NobodyObserves);
+            }
+            // Each answer of eight objects is four steps, and two turns bring a request and its answer back.
+            assert!(honest.count() >= 2 * hostile.count(), "{service:?}: {} answers", honest.count());
+        }
     });
 }
 

@@ -97,8 +97,8 @@ impl Receiver {
             self.receive_one(socket, peers, counters, packets);
         }
         let received = packets.len() - before;
-        socket.last_received = received;
         if received > 0 {
+            socket.last_received = received;
             let bytes: usize = packets[before..].iter().map(|packet| packet.len()).sum();
             counters.packets_received.add(received as u64);
             counters.bytes_received.add(bytes as u64);
@@ -269,11 +269,14 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
 }
 
 /// Nothing there is no error; anything else is a loss that the protocols repair. That a port is closed is
-/// told before what came from it is handed out, and again for each packet that is sent there.
+/// told before what came from it is handed out, and again for each packet that is sent there: it is no
+/// silence, and what lies behind it is received as a burst.
 #[cold]
 fn note_error(socket: &mut Socket, counters: &UdpCounters) {
     match io::Error::last_os_error().kind() {
-        io::ErrorKind::WouldBlock => return socket.is_over = socket.was_refused,
+        io::ErrorKind::WouldBlock => {
+            return (socket.last_received, socket.is_over) = (0, socket.was_refused);
+        }
         io::ErrorKind::ConnectionRefused => (socket.was_refused, socket.has_report) = (true, true),
         _ => socket.has_report = true,
     }

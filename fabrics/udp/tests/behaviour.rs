@@ -1,6 +1,6 @@
 //! What is particular to the UDP driver: its bounds, its counts, and the kernel's refusals.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use farcall_base::AddressError;
 use farcall_driver::conformance::until;
@@ -162,6 +162,30 @@ fn a_closed_port_is_a_loss_and_stops_nothing() {
         near.flush();
         assert_eq!(receive(&mut far, 1)[0][..], [number]);
     }
+}
+
+#[test]
+fn what_lies_behind_reports_of_closed_ports_is_received_in_bursts() {
+    let mut server = driver(UdpConfig::default());
+    for _ in 0..64 {
+        // Closed before it is answered.
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket on the loopback interface");
+        stranger.send_to(b"?", server.local()).expect("loopback takes it");
+    }
+    let (mut packets, mut received, mut calls) = (Vec::new(), 0, 0);
+    while received < 64 {
+        calls += 1;
+        assert!(calls < 1000, "{received} of 64 have come");
+        received += server.receive(&mut packets);
+        for packet in packets.drain(..) {
+            server.send(packet.source(), 0, &[b"!"]).expect("room for a burst");
+            server.release(packet);
+        }
+        server.flush();
+        while server.next_unreachable().is_some() {}
+    }
+    assert!(server.counters().undelivered.get() > 0, "the ports are closed");
+    assert!(calls <= 20, "{calls} calls for 64 packets");
 }
 
 #[test]

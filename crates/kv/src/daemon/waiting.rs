@@ -1,5 +1,5 @@
-//! Requests that are more than a look-up: lists, pages, tables. They wait, and a daemon does one of them in a
-//! turn, of another client each time: whoever asks for one object waits for one of them at most.
+//! Requests that are more than a look-up: lists, pages, tables. They wait, and a daemon does a step of one
+//! in a turn, and then those of one of another client: whoever asks for one object waits for a step at most.
 //!
 //! A message is read where it arrived until it is put here; then it is kept, and so what waits is bounded:
 //! for each client, and for all together. What does not fit is refused, and may be asked for again. Tables
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use farcall::{Deferred, Endpoint, Payload, Peer, Reply, Request, Service};
 
 use crate::durable::Parked;
-use crate::shard::{Answer, Shard};
+use crate::shard::{After, Answer, Many, Shard, is_for_many};
 use crate::wire::{CREATE_TABLE, CREATE_TABLE_AT, Code, DROP_TABLE};
 
 /// The most requests of a client that wait.
@@ -46,6 +46,9 @@ pub struct WaitingRequests {
     /// The client whose turn is next comes first. One that is gone is passed over.
     turns: VecDeque<Peer>,
     bytes: usize,
+    /// The request that is being answered, whose, and how far the answer has come.
+    begun: Option<(Peer, Waiting)>,
+    many: Many,
     /// How many tables clients have created.
     creators: HashMap<Peer, usize>,
 }
@@ -54,7 +57,7 @@ impl WaitingRequests {
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.clients.is_empty()
+        self.clients.is_empty() && self.begun.is_none()
     }
 
     /// Keeps a request until it is its client's turn.
@@ -79,19 +82,23 @@ impl WaitingRequests {
         client.requests.push_back(waiting);
     }
 
-    /// Answers the oldest request of the client whose turn it is; says whether there was one.
+    /// Does a step of the request that is being answered, or else of the oldest one of the client whose
+    /// turn it is; says whether there was one.
     pub fn answer_one(&mut self, endpoint: &Endpoint, shard: &mut Shard) -> bool {
-        let Some((peer, client)) = self.next_client() else { return false };
-        let Waiting { service, message, answer } =
-            client.requests.pop_front().expect("a client without requests is not stored");
-        client.bytes -= message.len();
-        let is_done = client.requests.is_empty();
-        self.bytes -= message.len();
-        if is_done {
-            self.clients.remove(&peer);
-        } else {
-            self.turns.push_back(peer);
+        let Some((peer, waiting)) = self.begun.take().or_else(|| self.next_request()) else { return false };
+        if is_for_many(waiting.service) {
+            let outcome = match shard.answer_step(waiting.service, &waiting.message, &mut self.many) {
+                Ok(After::Step) => {
+                    self.begun = Some((peer, waiting));
+                    return true;
+                }
+                Ok(After::Nothing) => Ok(()),
+                Err(code) => Err(code),
+            };
+            shard.send_many(&mut self.many, outcome, LaterAnswer { endpoint, answer: waiting.answer });
+            return true;
         }
+        let Waiting { service, message, answer } = waiting;
         let answer = LaterAnswer { endpoint, answer };
         match service {
             CREATE_TABLE | CREATE_TABLE_AT | DROP_TABLE => {
@@ -100,6 +107,21 @@ impl WaitingRequests {
             _ => shard.answer(service, &message, answer),
         }
         true
+    }
+
+    /// The oldest request of the client whose turn it is, taken out.
+    fn next_request(&mut self) -> Option<(Peer, Waiting)> {
+        let (peer, client) = self.next_client()?;
+        let waiting = client.requests.pop_front().expect("a client without requests is not stored");
+        client.bytes -= waiting.message.len();
+        let is_done = client.requests.is_empty();
+        self.bytes -= waiting.message.len();
+        if is_done {
+            self.clients.remove(&peer);
+        } else {
+            self.turns.push_back(peer);
+        }
+        Some((peer, waiting))
     }
 
     /// The client whose turn it is, taken out of the order.
@@ -140,6 +162,9 @@ impl WaitingRequests {
     /// Drops the requests of a client that is gone: nobody waits for their answers.
     pub fn forget(&mut self, peer: Peer) {
         self.creators.remove(&peer);
+        if self.begun.as_ref().is_some_and(|(of, _)| *of == peer) {
+            (self.begun, self.many) = (None, Many::default());
+        }
         if let Some(client) = self.clients.remove(&peer) {
             self.bytes -= client.bytes;
         }

@@ -367,14 +367,13 @@ impl Shard {
         }
     }
 
-    /// Sends what several objects are, or what became of several writes. It waits for the log if one of their
-    /// tables is durable.
-    pub(super) fn send_many(&mut self, answer: &[u8], is_durable: bool, reply: impl Answer) {
-        let when = match &self.durable {
+    /// When it is told what several objects are, or what became of several writes: with the log if one of
+    /// their tables is durable.
+    pub(super) fn when_many(&self, is_durable: bool) -> When {
+        match &self.durable {
             Some(durable) if is_durable => durable.when_all(),
             _ => When::Now,
-        };
-        self.answer_when(when, answer, reply);
+        }
     }
 
     pub(super) fn answer_when(&mut self, when: When, answer: &[u8], reply: impl Answer) {

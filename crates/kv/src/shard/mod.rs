@@ -8,6 +8,7 @@ mod answer;
 mod counters;
 mod creating;
 mod durable;
+mod many;
 mod once;
 mod parts;
 mod placement;
@@ -21,6 +22,7 @@ use farcall_driver::CounterFile;
 pub use answer::Answer;
 pub use counters::ShardCounters;
 pub(crate) use durable::NotExtended;
+pub(crate) use many::{After, Many, is_for_many};
 use parts::Uploads;
 use placement::Placement;
 #[cfg(test)]
@@ -28,13 +30,12 @@ pub(crate) use results::Known;
 pub(crate) use results::{Recorded, Results};
 
 use crate::durable::{Durable, Level};
-use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
+use crate::store::{CreateTableError, Object, Store, WriteError};
 use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GET_PART,
-    GetRequest, HAND_OVER, IMPORT, INCREMENT, IncrementRequest, IncrementResponse, LeftOut, MULTI_GET,
-    MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT, ONCE,
-    PAGE_BYTES_MAX, PUT, PUT_PART, PutRequest, REPLICATION, SCAN, SCRUB, SLOT_MAP, STATISTICS, ScanRequest,
-    ScanResponse, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
+    GetRequest, HAND_OVER, IMPORT, INCREMENT, IncrementRequest, IncrementResponse, MULTI_GET, MULTI_PUT,
+    Malformed, ONCE, PAGE_BYTES_MAX, PUT, PUT_PART, PutRequest, REPLICATION, SCAN, SCRUB, SLOT_MAP,
+    STATISTICS, ShardStatistics, TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse,
 };
 use crate::{Name, TableId};
 
@@ -49,6 +50,8 @@ pub struct Turn {
     write_bytes: usize,
     /// Entries that are looked at for a page. A table may have few objects among many of others.
     looks: usize,
+    /// How many of the objects and looks are done before others may have a turn.
+    step: usize,
 }
 
 impl Turn {
@@ -58,9 +61,10 @@ impl Turn {
         read_bytes: PAGE_BYTES_MAX,
         write_bytes: TURN_WRITE_BYTES_MAX,
         looks: 256,
+        step: usize::MAX,
     };
-    /// What takes about as long as to answer a few requests for one object.
-    pub const SHORT: Self = Self { objects: 8, read_bytes: 8 << 10, write_bytes: 8 << 10, looks: 8 };
+    /// As much as a few requests for one object, in steps of which each takes about as long as one or two.
+    pub const SHORT: Self = Self { objects: 8, read_bytes: 8 << 10, write_bytes: 8 << 10, looks: 8, step: 2 };
 }
 
 /// One of the stores that objects are spread over.
@@ -80,7 +84,7 @@ pub struct Shard {
     counters: ShardCounters,
     turn: Turn,
     /// Where answers of several objects are put together.
-    gathered: Vec<u8>,
+    many: Many,
 }
 
 impl Shard {
@@ -91,10 +95,10 @@ impl Shard {
     pub fn new(store: Store, shard: u32, shards: u32) -> Self {
         assert!(shard < shards, "shards are counted from 0");
         let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
-        let (turn, gathered) = (Turn::LONG, Vec::new());
+        let (turn, many) = (Turn::LONG, Many::default());
         let (results, uploads) = (Results::default(), Uploads::default());
         let (durable, placement) = (None, None);
-        Self { store, shard, shards, durable, placement, results, uploads, counters, turn, gathered }
+        Self { store, shard, shards, durable, placement, results, uploads, counters, turn, many }
     }
 
     /// Does so much of each request for many objects from now on.
@@ -193,9 +197,7 @@ impl Shard {
     #[inline(never)]
     fn answer_rare(&mut self, service: Service, message: &[u8], reply: impl Answer) {
         match service {
-            MULTI_GET => self.multi_get(message, reply),
-            MULTI_PUT => self.multi_put(message, reply),
-            SCAN => self.scan(message, reply),
+            MULTI_GET | MULTI_PUT | SCAN => self.answer_many(service, message, reply),
             CREATE_TABLE => self.create_named_table(message, reply),
             CREATE_TABLE_AT => self.create_named_table_at(message, reply),
             DROP_TABLE => self.drop_named_table(message, reply),
@@ -304,103 +306,6 @@ impl Shard {
         }
     }
 
-    /// Reads the first objects of a message, as many as fit into an answer and a turn. The message is
-    /// malformed if one of these is: nothing behind them is looked at.
-    fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
-        let turn = self.turn;
-        let first = || MultiGetRequest::decode(message).items().take(turn.objects);
-        if first().any(|name| name.is_err()) {
-            return self.refuse(reply, Code::Malformed);
-        }
-        let is_durable = self.has_log() && first().flatten().any(|name| self.is_durable(name.table()));
-        if let Err(code) = self.may_answer_of(is_durable) {
-            return self.refuse(reply, code);
-        }
-        let mut gathered = core::mem::take(&mut self.gathered);
-        gathered.clear();
-        for name in first() {
-            let found = self.mine(name, |name| *name).map_err(Code::from);
-            let found = found.and_then(|name| match self.store.get(name)? {
-                Some(object) if object.is_collection() => Err(Code::Collection),
-                Some(object) if object.is_long() => Err(Code::TooLong),
-                found => Ok(found),
-            });
-            let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
-            if !gathered.is_empty() && gathered.len() + bytes > turn.read_bytes {
-                break;
-            }
-            self.counters.gets.increment();
-            MultiGetResponse::encode_item(found, &mut gathered);
-        }
-        self.send_many(&gathered, is_durable, reply);
-        self.gathered = gathered;
-    }
-
-    /// Writes the first objects of a message, as many as fit into a turn; of what is malformed, see
-    /// [`Shard::multi_get`].
-    fn multi_put(&mut self, message: &[u8], reply: impl Answer) {
-        let turn = self.turn;
-        let first = || MultiPutRequest::decode(message).items().take(turn.objects);
-        if first().any(|put| put.is_err()) {
-            return self.refuse(reply, Code::Malformed);
-        }
-        // Before the first is written: a refusal of all says that nothing was changed.
-        let is_durable = self.has_log() && first().flatten().any(|put| self.is_durable(put.name.table()));
-        if let Err(code) = self.may_answer_of(is_durable) {
-            return self.refuse(reply, code);
-        }
-        let mut gathered = core::mem::take(&mut self.gathered);
-        gathered.clear();
-        let mut bytes = 0;
-        for put in first() {
-            bytes += put.as_ref().map_or(0, PutRequest::bytes);
-            if !gathered.is_empty() && bytes > turn.write_bytes {
-                break;
-            }
-            self.counters.puts.increment();
-            let put = self.mine(put, |put| put.name);
-            let response = match put {
-                Ok(put) if self.is_durable(put.name.table()) => self.put_one_durable(&put),
-                Ok(put) => write_response(self.store.put(put.name, put.value, put.condition)),
-                Err(not_mine) => refused_write(not_mine.into()),
-            };
-            gathered.extend_from_slice(&response.encode());
-        }
-        self.send_many(&gathered, is_durable, reply);
-        self.gathered = gathered;
-    }
-
-    fn scan(&mut self, message: &[u8], reply: impl Answer) {
-        self.counters.scans.increment();
-        let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
-        let is_durable = self.is_durable(scan.table);
-        if let Err(code) = self.may_scan().and_then(|()| self.may_answer_of(is_durable)) {
-            return self.refuse(reply, code);
-        }
-        let bytes = ((scan.page_bytes & !NAMES_LEFT_OUT) as usize).min(self.turn.read_bytes);
-        let limits = PageLimits { bytes, looks: self.turn.looks };
-        self.gathered.clear();
-        ScanResponse::begin(&mut self.gathered);
-        let gathered = &mut self.gathered;
-        let visit = |object: Object<'_>| match left_out(&object) {
-            None => ScanResponse::encode_item(&object, gathered),
-            Some(why) => ScanResponse::encode_left_out(&object, why, gathered),
-        };
-        let scanned = match scan.page_bytes & NAMES_LEFT_OUT {
-            0 => self.store.scan_values(scan.table, scan.from, limits, visit),
-            _ => self.store.scan(scan.table, scan.from, limits, visit),
-        };
-        match scanned {
-            Ok(next) => {
-                ScanResponse::end(next, &mut self.gathered);
-                let gathered = core::mem::take(&mut self.gathered);
-                self.send_many(&gathered, is_durable, reply);
-                self.gathered = gathered;
-            }
-            Err(error) => self.refuse(reply, error.into()),
-        }
-    }
-
     fn drop_named_table(&mut self, message: &[u8], reply: impl Answer) {
         let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
         let Ok(table) = TableId::of(name) else { return self.refuse(reply, Code::Malformed) };
@@ -416,17 +321,11 @@ impl Shard {
     }
 
     #[cold]
-    fn refuse(&self, reply: impl Answer, code: Code) {
+    pub(crate) fn refuse(&self, reply: impl Answer, code: Code) {
         let counter = if code == Code::Malformed { self.counters.malformed } else { self.counters.refused };
         counter.increment();
         reply.refuse(code);
     }
-}
-
-/// Why a page has no value of an object, if it has none.
-fn left_out(object: &Object<'_>) -> Option<LeftOut> {
-    let too_long = object.is_long().then_some(LeftOut::TooLong);
-    if object.is_collection() { Some(LeftOut::Collection) } else { too_long }
 }
 
 /// Why a request is not for this shard.

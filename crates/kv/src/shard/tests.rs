@@ -6,8 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::durable::Parked;
-use crate::store::{Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext};
-use crate::wire::{GetPartRequest, PART_BYTES_MAX, PartResponse, PutPartRequest, ScanItem};
+use crate::store::{Condition, MEMORY_BYTES_MIN, PageLimits, ScanFrom, ScanNext};
+use crate::wire::{
+    GetPartRequest, LeftOut, MultiGetRequest, MultiGetResponse, MultiPutRequest, NAMES_LEFT_OUT,
+    PART_BYTES_MAX, PartResponse, PutPartRequest, ScanItem, ScanRequest, ScanResponse,
+};
 use crate::{TABLE_NAME_BYTES_MAX, Value};
 
 /// Takes one answer.
@@ -164,6 +167,44 @@ fn a_short_turn_does_the_first_of_a_list_and_a_short_page() {
     let (short_pages, short) = met(&mut shard);
     assert_eq!((long.len(), long == short), (100, true));
     assert!(long_pages < 3 && short_pages >= 12, "{long_pages} pages, {short_pages} short ones");
+}
+
+#[test]
+fn a_short_turn_does_a_few_objects_in_each_step() {
+    let (mut shard, table) = shard();
+    answer(&mut shard, MULTI_PUT, &multi_put(table, 100, 10)).expect("a table");
+    let names = |count: u32| {
+        let mut names = Vec::new();
+        (0..count).for_each(|number| {
+            let key = number.to_le_bytes();
+            MultiGetRequest::encode_item(Name::new(table, &key).expect("a good key"), &mut names);
+        });
+        names
+    };
+    let mut page = Vec::new();
+    ScanRequest { table, page_bytes: 1 << 20, from: ScanFrom::Hash(0) }.encode(&mut page);
+    let steps = |shard: &mut Shard, service, message: &[u8]| {
+        let (mut many, mut steps) = (Many::default(), 1);
+        while shard.answer_step(service, message, &mut many) == Ok(After::Step) {
+            steps += 1;
+        }
+        steps
+    };
+    shard.take_turns(Turn::SHORT);
+    let counted = [names(100), names(8), names(3), names(1), names(0)].map(|names| {
+        let before = shard.counters.gets.get();
+        (steps(&mut shard, MULTI_GET, &names), shard.counters.gets.get() - before)
+    });
+    assert_eq!(counted, [(4, 8), (4, 8), (2, 3), (1, 1), (1, 0)]);
+    assert_eq!(steps(&mut shard, MULTI_PUT, &multi_put(table, 100, 10)), 4);
+    assert_eq!(steps(&mut shard, SCAN, &page), 4);
+    // Of what is malformed in a later step the first is done, and the rest refused when it is asked for.
+    let cut = &multi_put(table, 3, 10)[..100];
+    let written = answer(&mut shard, MULTI_PUT, cut).expect("the first two are well formed");
+    assert_eq!(written.len() / WriteResponse::BYTES, 2);
+    shard.take_turns(Turn::LONG);
+    assert_eq!(answer(&mut shard, MULTI_PUT, cut), Err(Code::Malformed));
+    assert_eq!(steps(&mut shard, MULTI_GET, &names(100)), 1);
 }
 
 #[test]

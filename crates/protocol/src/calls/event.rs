@@ -86,6 +86,8 @@ pub struct Transmit<'a> {
     pub payload: &'a [u8],
     /// The index of the session whose message this is a part of; `None` for packets that carry none.
     pub session: Option<u16>,
+    /// Whether it is a piece of a long message.
+    pub is_piece: bool,
 }
 
 /// Why a call was not accepted. Nothing was sent.

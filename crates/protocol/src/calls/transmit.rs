@@ -39,6 +39,7 @@ struct Planned {
     payload: Option<(SlotRef, u32, u32)>,
     /// Whether it was sent before.
     repeated: bool,
+    is_piece: bool,
 }
 
 impl Planned {
@@ -61,7 +62,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             }
             None => &[],
         };
-        let (to, priority) = (planned.to, planned.priority);
+        let (to, priority, is_piece) = (planned.to, planned.priority, planned.is_piece);
         let session = planned.payload.map(|(slot, ..)| slot.session);
         let Seal::Message { session: index, checksum } = planned.seal else {
             return Some(Transmit {
@@ -70,6 +71,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
                 head: head.as_bytes(),
                 payload: sessions.payload(),
                 session,
+                is_piece,
             });
         };
         let is_sealed = sessions.has_keys();
@@ -87,11 +89,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             if sessions.fit_to_path(index, packet, planned.repeated, now) {
                 let to = sessions.poll_transmit(head)?;
                 let (head, payload) = (head.as_bytes(), sessions.payload());
-                return Some(Transmit { to, priority, head, payload, session: None });
+                return Some(Transmit { to, priority, head, payload, session: None, is_piece });
             }
         }
         let (head, payload) = if is_sealed { (&sealed[..], &[][..]) } else { (head.as_bytes(), payload) };
-        Some(Transmit { to, priority, head, payload, session })
+        Some(Transmit { to, priority, head, payload, session, is_piece })
     }
 
     /// Whether [`Calls::poll_transmit`] may have something.
@@ -107,7 +109,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             && let Some(to) = self.sessions.poll_transmit(head)
         {
             let (priority, seal) = (PRIORITY_CONTROL, Seal::Done);
-            return Some(Planned { to, priority, seal, payload: None, repeated: false });
+            return Some(Planned { to, priority, seal, payload: None, repeated: false, is_piece: false });
         }
         if self.policy.is_schedule_due() {
             let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready, now };
@@ -315,7 +317,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     #[inline]
     fn planned(&self, priority: u8, payload: Option<(SlotRef, u32, u32)>) -> Planned {
         let seal = Seal::Message { session: self.id.index() as u16, checksum: self.route.checksum };
-        Planned { to: self.route.to, priority, seal, payload, repeated: false }
+        Planned { to: self.route.to, priority, seal, payload, repeated: false, is_piece: false }
     }
 
     #[inline]
@@ -362,6 +364,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         put_fragment(head, flags, route.remote, key, message.tag, place);
         let repeated = piece.repeated || message.is_restarted;
         let planned = self.planned(priority, Some((slot, piece.offset, piece.length)));
-        Some(Planned { repeated, ..planned })
+        Some(Planned { repeated, is_piece: true, ..planned })
     }
 }

@@ -224,6 +224,12 @@ impl Header {
         Ok(Self { opcode, flags, session, call })
     }
 
+    /// Whether a packet asks for a session, as far as its opcode says.
+    #[inline]
+    pub fn is_open(packet: &[u8]) -> bool {
+        packet.get(CHECKSUM_BYTES) == Some(&(Opcode::Open as u8))
+    }
+
     #[inline]
     pub(super) fn put(&self, head: &mut Head) {
         head.put([self.opcode as u8, self.flags.0]);

@@ -38,10 +38,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.renew_keys();
         }
         let mut room = mem::take(&mut self.room);
-        match self.calls.sessions_mut().open(from, packet, &mut room, now) {
-            Some(opened) => self.take_in_opened(from, opened, now, sink),
-            None if self.calls.sessions().wants_transmit() => self.answer_at_once(now),
-            None => {}
+        if let Some(opened) = self.calls.sessions_mut().open(from, packet, &mut room, now) {
+            self.take_in_opened(from, opened, now, sink);
         }
         self.room = room;
     }

@@ -13,6 +13,7 @@ mod keys;
 mod mailbox;
 mod messages;
 mod outbound;
+mod strangers;
 mod transmit;
 
 use core::mem;
@@ -22,16 +23,17 @@ use std::sync::Arc;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Entropy, Identity, Instant};
-use farcall_driver::{CounterFile, Datagram, Destination, HeapLoans, Wait};
+use farcall_driver::{CounterFile, Datagram, Destination, HeapLoans, Packet, Wait};
 use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::session::{AddressUse, ConfigError, PeerAddress, SessionsFull};
-use farcall_protocol::wire::Offer;
+use farcall_protocol::wire::{Header, Offer};
 
 pub use config::PacketConfig;
 pub use counters::PacketCounters;
 pub use keys::KeySource;
 use mailbox::Mailbox;
 use outbound::{Lent, to_protocol};
+use strangers::Strangers;
 use transmit::Transmitter;
 
 use crate::home::Home;
@@ -61,7 +63,8 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     /// Where sealed packets are opened; empty while a handler reads one.
     room: Vec<u8>,
     /// Room for a burst; empty between polls.
-    burst: Vec<farcall_driver::Packet>,
+    burst: Vec<Packet>,
+    strangers: Strangers,
     /// How many polls in a row received something, so that more packets may lie behind that.
     busy_polls: u32,
     /// How many polls received something since the counters were brought up to date.
@@ -98,6 +101,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             keys: None,
             room: Vec::new(),
             burst,
+            strangers: Strangers::default(),
             busy_polls: 0,
             uncounted_polls: 0,
             counters,
@@ -193,7 +197,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Sends what there is, as the last thing that this endpoint does; false if the driver does not take it.
     fn has_sent_all(&mut self) -> bool {
         for _ in 0..ROOM_ASKED_MAX {
-            self.transmitter.transmit(&mut self.calls, &mut self.driver, Instant::ZERO);
+            self.transmitter.transmit(&mut self.calls, &mut self.driver, Instant::ZERO, 0);
             if !self.calls.wants_transmit() && !self.transmitter.is_blocked() && !self.driver.is_backed_up() {
                 return true;
             }
@@ -215,12 +219,21 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
         let mut burst = mem::take(&mut self.burst);
         for packet in burst.drain(..) {
-            let from = PeerAddress(packet.source().0);
-            self.take_in(from, &packet, now, sink);
-            self.driver.release(packet);
+            if Header::is_open(&packet) {
+                self.strangers.push(packet);
+            } else {
+                self.take_in_and_release(packet, now, sink);
+            }
         }
         self.burst = burst;
         received
+    }
+
+    #[inline]
+    fn take_in_and_release(&mut self, packet: Packet, now: Instant, sink: &mut dyn Sink) {
+        let from = PeerAddress(packet.source().0);
+        self.take_in(from, &packet, now, sink);
+        self.driver.release(packet);
     }
 }
 
@@ -233,6 +246,7 @@ const ROOM_ASKED_MAX: u32 = 1000;
 /// An orderly end: the peers need not find out by themselves.
 impl<D: Datagram, P: Policy> Drop for PacketTransport<D, P> {
     fn drop(&mut self) {
+        self.release_strangers();
         // In lots: more packets of sessions than the protocol queues would be lost.
         for lot in self.calls.ids().chunks(GOOD_BYES_AT_A_TIME) {
             lot.iter().for_each(|&id| self.calls.close(id));
@@ -290,8 +304,8 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        if self.calls.wants_transmit() {
-            self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
+        if self.calls.wants_transmit() && !self.transmitter.is_cut_short() {
+            self.transmitter.transmit(&mut self.calls, &mut self.driver, now, 0);
         }
         let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let received = self.receive(now, sink);
@@ -306,9 +320,10 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         if self.can_feed() {
             self.feed_starved();
         }
-        self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
+        self.transmitter.transmit(&mut self.calls, &mut self.driver, now, received);
+        let answered = if self.strangers.is_empty() { 0 } else { self.answer_strangers(received, now, sink) };
         self.keep_counters(received);
-        handed_on + received
+        handed_on + received + answered
     }
 
     /// Packets leave in polls.
@@ -324,7 +339,8 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     fn next_deadline(&self) -> Option<Instant> {
         let can_send = self.calls.wants_transmit() || self.can_feed();
         // No fabric says when it has room again.
-        if can_send || self.transmitter.is_blocked() || self.driver.is_backed_up() {
+        let waits = !self.strangers.is_empty() || self.transmitter.is_blocked();
+        if can_send || waits || self.driver.is_backed_up() {
             return Some(Instant::ZERO);
         }
         self.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()

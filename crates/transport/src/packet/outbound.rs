@@ -63,7 +63,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let driver = &self.driver;
         let host = || driver.host_of(Destination(from.0));
         let delivery = self.calls.handle_from(from, host, packet, now);
-        if delivery.is_none() && self.calls.sessions().wants_transmit() {
+        let reaches_user = delivery.is_some() || self.calls.has_events();
+        if reaches_user && self.calls.sessions().wants_transmit() {
             self.answer_at_once(now);
         }
         let packet = packet.bytes();
@@ -110,10 +111,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
-    /// Sends what sessions have to say before a handler that takes long: a peer must know where this process
-    /// answers meanwhile.
-    pub(super) fn answer_at_once(&mut self, now: Instant) {
-        self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
+    /// Sends what sessions have to say before a handler that may take long: a peer must know where this
+    /// process answers meanwhile.
+    fn answer_at_once(&mut self, now: Instant) {
+        self.transmitter.transmit_of_sessions(&mut self.calls, &mut self.driver, now);
     }
 
     /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its

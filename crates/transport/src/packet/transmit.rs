@@ -3,6 +3,9 @@
 //! The protocol makes a packet only when its turn comes, so what finds no room waits there, as a reference to
 //! the call and not as a packet. The one exception is a packet that the driver declined although it had
 //! promised room.
+//!
+//! Of long messages only so much leaves in a turn that a packet which has just arrived does not wait for all
+//! that others asked for: its answer, if it is short, leaves before the rest of them.
 
 use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination, probes};
@@ -12,11 +15,19 @@ use farcall_protocol::wire::{Flags, Head, Header};
 use crate::SessionId;
 use crate::trace::{CallTracer, event, wire_number};
 
+/// What of long messages leaves before a turn looks at what has arrived, in bytes.
+const LONG_BYTES_OF_TURN: usize = 64 << 10;
+
+/// The same in a turn in which something had arrived: more may lie behind it.
+const LONG_BYTES_OF_BUSY_TURN: usize = 16 << 10;
+
 /// Memory for packets under construction.
 #[derive(Default)]
 pub struct Transmitter {
     head: Head,
     declined: Option<Declined>,
+    /// Whether the last turn left bytes of long messages for the next one.
+    is_cut_short: bool,
     tracer: CallTracer,
 }
 
@@ -33,16 +44,21 @@ impl Transmitter {
         self.tracer = tracer;
     }
 
-    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last time.
+    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last
+    /// time. This turn has `received` so many packets.
     #[inline]
     pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
         calls: &mut Calls<B, P>,
         driver: &mut D,
         now: Instant,
+        received: usize,
     ) {
         if calls.wants_transmit() || self.declined.is_some() || driver.is_backed_up() {
-            self.transmit_now(calls, driver, now);
+            let long_bytes_max = if received > 0 { LONG_BYTES_OF_BUSY_TURN } else { LONG_BYTES_OF_TURN };
+            self.transmit_now(calls, driver, now, long_bytes_max);
+        } else {
+            self.is_cut_short = false;
         }
     }
 
@@ -52,18 +68,49 @@ impl Transmitter {
         calls: &mut Calls<B, P>,
         driver: &mut D,
         now: Instant,
+        long_bytes_max: usize,
     ) {
-        let mut packets = 0;
+        let (mut packets, mut long_bytes) = (0, 0);
         if self.send_declined(driver) {
             let room = driver.send_room();
-            while packets < room && self.send_next(calls, driver, now) {
+            while packets < room
+                && long_bytes < long_bytes_max
+                && let Some(bytes) = self.send_next(calls, driver, now)
+            {
                 packets += 1;
+                long_bytes += bytes;
             }
         }
+        self.is_cut_short = long_bytes >= long_bytes_max;
         driver.flush();
         if packets > 0 {
             probes::flush(packets as u64);
         }
+    }
+
+    /// Sends what sessions have to say, and nothing of messages.
+    pub fn transmit_of_sessions<B: AsRef<[u8]>, P: Policy, D: Datagram>(
+        &mut self,
+        calls: &mut Calls<B, P>,
+        driver: &mut D,
+        now: Instant,
+    ) {
+        if self.send_declined(driver) {
+            let mut room = driver.send_room();
+            while room > 0
+                && calls.sessions().wants_transmit()
+                && self.send_next(calls, driver, now).is_some()
+            {
+                room -= 1;
+            }
+        }
+        driver.flush();
+    }
+
+    /// Whether what waits should wait until what has arrived is taken in.
+    #[inline]
+    pub fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     /// Whether a packet waits here for the driver.
@@ -71,19 +118,21 @@ impl Transmitter {
         self.declined.is_some()
     }
 
-    /// Sends the protocol's next packet. False when there is none, or when the driver declined it.
+    /// Sends the protocol's next packet, and says how many bytes of a long message it has. `None` when there
+    /// is none, or when the driver declined it.
     #[inline]
     fn send_next<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
         calls: &mut Calls<B, P>,
         driver: &mut D,
         now: Instant,
-    ) -> bool {
-        let Some(packet) = calls.poll_transmit(now, &mut self.head) else { return false };
+    ) -> Option<usize> {
+        let packet = calls.poll_transmit(now, &mut self.head)?;
         if let Some(session) = packet.session {
             mark_transmitted(&self.tracer, session, packet.head);
         }
         let to = Destination(packet.to.0);
+        let long_bytes = if packet.is_piece { packet.payload.len() } else { 0 };
         let parts = [packet.head, packet.payload];
         let parts = if packet.payload.is_empty() { &parts[..1] } else { &parts };
         let sent = driver.send(to, packet.priority, parts);
@@ -91,7 +140,7 @@ impl Transmitter {
             let bytes = [packet.head, packet.payload].concat();
             self.declined = Some(Declined { to, priority: packet.priority, bytes });
         }
-        sent.is_ok()
+        sent.ok().map(|()| long_bytes)
     }
 
     /// Tries a declined packet again. False when the driver still has no room.
