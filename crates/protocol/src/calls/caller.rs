@@ -25,7 +25,7 @@ pub(super) enum CallerState {
     /// Nothing of the response is here yet.
     Requesting,
     /// A part of the response is here, so the whole request is there.
-    Receiving(Assembly),
+    Receiving(Box<Assembly>),
     /// No call, but the server may hold the last one's result.
     Done,
 }
@@ -87,7 +87,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     }
 
     /// Requesting → Receiving. The request is not needed any more.
-    pub(super) fn receive(&mut self, response: Assembly) {
+    pub(super) fn receive(&mut self, response: Box<Assembly>) {
         debug_assert!(matches!(self.state, CallerState::Requesting));
         self.request.clear();
         self.state = CallerState::Receiving(response);
@@ -97,7 +97,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     /// cancelled call, from Waiting too.
     #[must_use = "the policy must learn that the response does not arrive any more"]
     #[inline(always)]
-    pub(super) fn finish(&mut self) -> Option<Assembly> {
+    pub(super) fn finish(&mut self) -> Option<Box<Assembly>> {
         debug_assert!(self.is_occupied());
         let response = match core::mem::replace(&mut self.state, CallerState::Done) {
             CallerState::Receiving(response) => Some(response),
