@@ -1,6 +1,6 @@
 //! The calls of one session, both ways.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 
 use crate::session::{Link, PeerAddress, SessionId};
 use crate::wire::{
@@ -52,6 +52,15 @@ impl Route {
     pub(super) fn flags(&self, side: Side) -> Flags {
         Flags::CHECKSUM.when(self.checksum).with(Flags::FROM_CALLER.when(side == Side::Caller))
     }
+}
+
+/// Makes room for more slots: twice as many as there are, and one at first. Most sessions have one call at a
+/// time, and a server has thousands of them.
+pub(super) fn grow<T>(slots: &mut Vec<T>, more: usize) -> Result<(), TryReserveError> {
+    if slots.capacity() - slots.len() >= more {
+        return Ok(());
+    }
+    slots.try_reserve_exact(more.max(slots.len()))
 }
 
 /// The calls of one session.
@@ -359,6 +368,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let calls_max = usize::from(self.route.calls_max);
         if self.callers.len() >= calls_max {
             return Err(CallError::TooMany { calls_max });
+        }
+        if grow(&mut self.callers, 1).is_err() {
+            return Err(CallError::TooMany { calls_max: self.callers.len() });
         }
         self.callers.push(CallerSlot::default());
         Ok((self.callers.len() - 1) as u16)
