@@ -17,8 +17,8 @@ use farcall_protocol::basic::BasicPolicy;
 use farcall_sim::{Fabric, Host, Outcome, Profile, Program, SimDatagram, Simulation};
 use farcall_transport::{
     CallId, DownReason, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, PacketConfig, PacketTransport,
-    Payload, RequestBatch, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
-    Transport,
+    Payload, RequestBatch, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission,
+    Submitted, Transport,
 };
 
 /// Calls of each host to each other one.
