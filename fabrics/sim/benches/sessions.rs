@@ -1,5 +1,6 @@
-//! What sessions cost where every host has one to every other: packet events a second, and memory. Hosts run the
-//! packet transport; each connects to those behind it, and then all call all, as in a shuffle of short messages.
+//! What sessions cost where every host has one to every other: packet events a second, and memory. Hosts run
+//! the packet transport; each connects to those behind it, and then all call all, as in a shuffle of short
+//! messages.
 //!
 //! `cargo bench -p farcall-sim --bench sessions -- 100 1000` takes other numbers of hosts.
 #![allow(unsafe_code, reason = "a global allocator that counts")]

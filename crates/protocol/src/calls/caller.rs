@@ -57,8 +57,8 @@ impl<B> Default for CallerSlot<B> {
     }
 }
 
-/// The slots for the next calls, as a list through the slots themselves. The one freed last is used first, since
-/// its memory is warm.
+/// The slots for the next calls, as a list through the slots themselves. The one freed last is used first,
+/// since its memory is warm.
 #[derive(Debug)]
 pub(super) struct FreeSlots {
     first: u16,

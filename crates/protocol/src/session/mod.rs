@@ -414,8 +414,8 @@ impl Sessions {
         self.slot(id).filter(|slot| matches!(slot.state, State::Up)).map(|slot| &slot.link)
     }
 
-    /// Who is at the session's other end, once it is up; without a rank where it claims one that is not of this
-    /// world.
+    /// Who is at the session's other end, once it is up; without a rank where it claims one that is not of
+    /// this world.
     pub fn peer(&self, id: SessionId) -> Option<Identity> {
         self.link(id).map(|link| self.in_this_world(link.peer))
     }

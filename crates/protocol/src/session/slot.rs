@@ -17,8 +17,8 @@ use super::life::Life;
 use super::path_mtu::PathMtu;
 use super::{Link, PeerAddress, SessionId};
 
-/// Where a session stands. A session is mostly up and quiet, and a server has thousands: what only some states
-/// or rare events need is in boxes.
+/// Where a session stands. A session is mostly up and quiet, and a server has thousands: what only some
+/// states or rare events need is in boxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No session is here.

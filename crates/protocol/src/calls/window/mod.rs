@@ -42,7 +42,7 @@ pub struct Window {
     path: Option<Box<Path>>,
 }
 
-/// What long messages tell of the path that they come by.
+/// What long messages show of the path that they come by.
 #[derive(Debug)]
 struct Path {
     rounds: Rounds,
