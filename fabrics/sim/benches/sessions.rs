@@ -3,7 +3,7 @@
 //! messages.
 //!
 //! `cargo bench -p farcall-sim --bench sessions -- 100 1000` takes other numbers of hosts.
-#![allow(unsafe_code, reason = "a global allocator that counts")]
+#![expect(unsafe_code, reason = "an allocator that counts is an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
