@@ -73,7 +73,7 @@ struct Live {
     /// Who the peer is, once the session is up.
     principal: Principal,
     /// Where it was opened to, if that was a server of a name.
-    server: Option<ServerPlace>,
+    server: Option<Box<ServerPlace>>,
 }
 
 /// Where a server of a name is: its address, its incarnation as its source of names has it, and the name.
@@ -135,7 +135,7 @@ impl Sessions {
     /// A session was opened to a server of a name.
     pub fn leads_to(&mut self, peer: Peer, place: ServerPlace) {
         if let Some(live) = self.live.get_mut(&peer.session) {
-            live.server = Some(place.clone());
+            live.server = Some(Box::new(place.clone()));
             self.by_server.insert(place, peer);
         }
     }
@@ -217,10 +217,10 @@ impl Sessions {
         if let Some(live) = self.live.remove(&session) {
             self.by_endpoint.remove(&(live.peer.rank, live.peer.endpoint, session));
             self.choose_no_more(live.peer);
-            if let Some(place) = live.server
-                && self.by_server.get(&place).is_some_and(|peer| peer.session == session)
+            if let Some(place) = live.server.as_deref()
+                && self.by_server.get(place).is_some_and(|peer| peer.session == session)
             {
-                self.by_server.remove(&place);
+                self.by_server.remove(place);
             }
         }
         self.last_found.take_if(|peer| peer.session == session);

@@ -23,7 +23,8 @@ pub(super) enum Added {
     Misfit,
 }
 
-/// The message so far.
+/// The message so far. Slots have a box of it: most messages are of one packet, and most slots of quiet
+/// sessions.
 #[derive(Debug)]
 pub struct Assembly {
     /// From the start to behind the last piece that is here. The memory for all is reserved at once, but
@@ -51,13 +52,13 @@ pub struct Assembly {
 impl Assembly {
     /// An empty message. The caller has checked `total` against the session's limit. `None` when the system
     /// has no memory for it.
-    pub(super) fn new(tag: u16, total: u32, cut: &Cut, spares: &mut Spares) -> Option<Self> {
+    pub(super) fn new(tag: u16, total: u32, cut: &Cut, spares: &mut Spares) -> Option<Box<Self>> {
         let pieces = total.div_ceil(cut.fragment_bytes);
         let (mut bytes, mut present) = (spares.take(total as usize).unwrap_or_default(), Vec::new());
         bytes.try_reserve_exact(total as usize).ok()?;
         present.try_reserve_exact(pieces.div_ceil(64) as usize).ok()?;
         present.resize(pieces.div_ceil(64) as usize, 0);
-        Some(Self {
+        Some(Box::new(Self {
             bytes,
             total,
             present,
@@ -71,7 +72,7 @@ impl Assembly {
             lots: Lots::default(),
             gaps: Gaps::default(),
             counted: 0,
-        })
+        }))
     }
 
     /// Length of the whole message.

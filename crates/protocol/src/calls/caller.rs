@@ -25,7 +25,7 @@ pub(super) enum CallerState {
     /// Nothing of the response is here yet.
     Requesting,
     /// A part of the response is here, so the whole request is there.
-    Receiving(Assembly),
+    Receiving(Box<Assembly>),
     /// No call, but the server may hold the last one's result.
     Done,
 }
@@ -38,6 +38,8 @@ pub(super) struct CallerSlot<B> {
     pub(super) sequence: u64,
     /// The caller's own number for the call.
     pub(super) call: u32,
+    /// The next free slot, while this one is free: see [`FreeSlots`].
+    next_free: u16,
     pub(super) upkeep: Upkeep,
     pub(super) request: Sending<B>,
 }
@@ -48,9 +50,49 @@ impl<B> Default for CallerSlot<B> {
             state: CallerState::Idle,
             sequence: 0,
             call: 0,
+            next_free: FreeSlots::NONE,
             upkeep: Upkeep::default(),
             request: Sending::default(),
         }
+    }
+}
+
+/// The slots for the next calls, as a list through the slots themselves. The one freed last is used first,
+/// since its memory is warm.
+#[derive(Debug)]
+pub(super) struct FreeSlots {
+    first: u16,
+}
+
+impl FreeSlots {
+    /// There are at most as many slots as this number, so that none has it.
+    const NONE: u16 = u16::MAX;
+
+    pub(super) const fn none() -> Self {
+        Self { first: Self::NONE }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == Self::NONE
+    }
+
+    #[inline]
+    pub(super) fn push<B>(&mut self, slot: u16, callers: &mut [CallerSlot<B>]) {
+        callers[usize::from(slot)].next_free = core::mem::replace(&mut self.first, slot);
+    }
+
+    #[inline]
+    pub(super) fn pop<B>(&mut self, callers: &[CallerSlot<B>]) -> Option<u16> {
+        let slot = self.first;
+        self.first = callers.get(usize::from(slot))?.next_free;
+        Some(slot)
+    }
+
+    /// Leaves out the slots from `end` on; the others keep their order.
+    pub(super) fn keep_below<B>(&mut self, end: u16, callers: &mut [CallerSlot<B>]) {
+        let all: Vec<u16> = core::iter::from_fn(|| self.pop(callers)).collect();
+        all.into_iter().rev().filter(|&slot| slot < end).for_each(|slot| self.push(slot, callers));
     }
 }
 
@@ -87,7 +129,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     }
 
     /// Requesting → Receiving. The request is not needed any more.
-    pub(super) fn receive(&mut self, response: Assembly) {
+    pub(super) fn receive(&mut self, response: Box<Assembly>) {
         debug_assert!(matches!(self.state, CallerState::Requesting));
         self.request.clear();
         self.state = CallerState::Receiving(response);
@@ -97,7 +139,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     /// cancelled call, from Waiting too.
     #[must_use = "the policy must learn that the response does not arrive any more"]
     #[inline(always)]
-    pub(super) fn finish(&mut self) -> Option<Assembly> {
+    pub(super) fn finish(&mut self) -> Option<Box<Assembly>> {
         debug_assert!(self.is_occupied());
         let response = match core::mem::replace(&mut self.state, CallerState::Done) {
             CallerState::Receiving(response) => Some(response),
@@ -147,5 +189,22 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
             CallerState::Receiving(response) => Some(response),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_freed_last_is_used_first_and_slots_beyond_the_limit_are_left_out() {
+        let mut callers: Vec<CallerSlot<Vec<u8>>> = (0..6).map(|_| CallerSlot::default()).collect();
+        let mut free = FreeSlots::none();
+        assert!(free.is_empty() && free.pop(&callers).is_none());
+        [3, 0, 5, 1].into_iter().for_each(|slot| free.push(slot, &mut callers));
+        free.keep_below(4, &mut callers);
+        assert!(!free.is_empty());
+        assert_eq!([(); 4].map(|()| free.pop(&callers)), [Some(1), Some(0), Some(3), None]);
+        assert!(free.is_empty());
     }
 }

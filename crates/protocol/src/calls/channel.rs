@@ -1,6 +1,6 @@
 //! The calls of one session, both ways.
 
-use std::collections::VecDeque;
+use std::collections::TryReserveError;
 
 use crate::session::{Link, PeerAddress, SessionId};
 use crate::wire::{
@@ -8,7 +8,7 @@ use crate::wire::{
 };
 
 use super::assembly::Assembly;
-use super::caller::{CallerSlot, CallerState};
+use super::caller::{CallerSlot, CallerState, FreeSlots};
 use super::event::{CallError, Payload, ReplyTooLong};
 use super::policy::Policy;
 use super::questions::Questions;
@@ -54,6 +54,15 @@ impl Route {
     }
 }
 
+/// Makes room for more slots: twice as many as there are, and one at first. Most sessions have one call at a
+/// time, and a server has thousands of them.
+pub(super) fn grow<T>(slots: &mut Vec<T>, more: usize) -> Result<(), TryReserveError> {
+    if slots.capacity() - slots.len() >= more {
+        return Ok(());
+    }
+    slots.try_reserve_exact(more.max(slots.len()))
+}
+
 /// The calls of one session.
 #[derive(Debug)]
 pub struct Channel<B, P: Policy> {
@@ -81,10 +90,11 @@ pub struct Channel<B, P: Policy> {
     pub(super) has_spares: bool,
     pub(super) callers: Vec<CallerSlot<B>>,
     pub(super) servers: Vec<ServerSlot<B>>,
-    /// Slots of `callers` for the next calls; the one freed last is used first, since its memory is warm.
-    free: Vec<u16>,
-    /// Calls in slots that the peer does not accept; they move to others as those become free.
-    displaced: VecDeque<u16>,
+    /// Slots of `callers` for the next calls.
+    free: FreeSlots,
+    /// From this slot on calls may wait in slots that the peer does not accept; they move to others as those
+    /// become free.
+    displaced_from: u16,
     /// Calls that an ACKNOWLEDGE is due for, at most one per slot.
     pub(super) acknowledged: Vec<CallKey>,
     /// Whether the session is in the queue of those to be sent cutoffs.
@@ -110,8 +120,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             has_spares: false,
             callers: Vec::new(),
             servers: Vec::new(),
-            free: Vec::new(),
-            displaced: VecDeque::new(),
+            free: FreeSlots::none(),
+            displaced_from: u16::MAX,
             acknowledged: Vec::new(),
             cutoffs_queued: false,
         }
@@ -133,20 +143,16 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Sends the calls that waited for the session, as far as the peer has slots for them.
     pub(super) fn launch_waiting(&mut self, ready: &mut Ready) {
         let calls_max = self.route.calls_max;
-        self.free.retain(|&slot| slot < calls_max);
-        for slot in 0..self.callers.len() as u16 {
-            if !matches!(self.callers[usize::from(slot)].state, CallerState::Waiting) {
-                continue;
-            }
-            if slot < calls_max {
+        self.free.keep_below(calls_max, &mut self.callers);
+        for slot in 0..(self.callers.len() as u16).min(calls_max) {
+            if matches!(self.callers[usize::from(slot)].state, CallerState::Waiting) {
                 self.launch(slot, ready);
-            } else {
-                self.displaced.push_back(slot);
             }
         }
+        self.displaced_from = calls_max;
         // Slots may be free although calls are displaced: of calls that were cancelled meanwhile.
-        while !self.displaced.is_empty()
-            && let Some(slot) = self.free.pop()
+        while self.may_have_displaced()
+            && let Some(slot) = self.free.pop(&self.callers)
         {
             self.settle_displaced(slot, ready);
         }
@@ -235,11 +241,16 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             // A displaced call was cancelled: its slot is of no use any more.
             return self.callers[usize::from(slot)].settle();
         }
-        if self.displaced.is_empty() {
-            self.free.push(slot);
-        } else {
+        if self.may_have_displaced() {
             self.settle_displaced(slot, ready);
+        } else {
+            self.free.push(slot, &mut self.callers);
         }
+    }
+
+    #[inline]
+    fn may_have_displaced(&self) -> bool {
+        usize::from(self.displaced_from) < self.callers.len()
     }
 
     /// How many calls to the peer, and how many of its requests, are held.
@@ -351,7 +362,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// A slot for the next call. One whose numbers are used up is not used again.
     #[inline]
     fn free_slot(&mut self) -> Result<u16, CallError> {
-        while let Some(slot) = self.free.pop() {
+        while let Some(slot) = self.free.pop(&self.callers) {
             if self.callers[usize::from(slot)].sequence < SEQUENCE_MAX {
                 return Ok(slot);
             }
@@ -360,6 +371,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         if self.callers.len() >= calls_max {
             return Err(CallError::TooMany { calls_max });
         }
+        if grow(&mut self.callers, 1).is_err() {
+            return Err(CallError::TooMany { calls_max: self.callers.len() });
+        }
         self.callers.push(CallerSlot::default());
         Ok((self.callers.len() - 1) as u16)
     }
@@ -367,7 +381,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Moves the displaced call that waits longest to the free `slot`, which keeps its own numbering.
     #[cold]
     fn settle_displaced(&mut self, slot: u16, ready: &mut Ready) {
-        while let Some(from) = self.displaced.pop_front() {
+        while self.may_have_displaced() {
+            let from = self.displaced_from;
+            self.displaced_from += 1;
             if !matches!(self.callers[usize::from(from)].state, CallerState::Waiting) {
                 continue;
             }
@@ -378,6 +394,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             *place = moved;
             return self.launch(slot, ready);
         }
-        self.free.push(slot);
+        self.free.push(slot, &mut self.callers);
     }
 }

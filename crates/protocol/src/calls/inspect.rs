@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{Calls, Counters, Policy};
 use crate::session::{Link, SessionId, Sessions};
 use crate::wire::CallKey;
+use farcall_base::Identity;
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// Whether calls can be made in a session: it is opening or up.
@@ -34,6 +35,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// The session's other end and the limits that both sides agreed on, once it is up.
     pub fn link(&self, session: SessionId) -> Option<&Link> {
         self.sessions.link(session)
+    }
+
+    /// Who is at the session's other end, once it is up.
+    pub fn peer(&self, session: SessionId) -> Option<Identity> {
+        self.sessions.peer(session)
     }
 
     /// The session's round trip as measured so far; zero before the first measurement.

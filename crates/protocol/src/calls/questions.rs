@@ -22,17 +22,23 @@ use super::upkeep::{Control, Upkeep};
 const PATIENCE_MIN_TICKS: u8 = 2;
 
 /// The most questions to one peer that are unanswered at a time.
-const UNANSWERED_MAX: usize = 16;
+const UNANSWERED_MAX: u8 = 16;
 
 /// The questions to one peer. Their number is bounded by the slots.
 #[derive(Debug)]
 pub(super) struct Questions {
+    /// From the first question on: most peers are never asked anything.
+    lists: Option<Box<Lists>>,
+    /// How many may be unanswered now, from 1 to [`UNANSWERED_MAX`].
+    turns: u8,
+    patience_ticks: u8,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
     waiting: VecDeque<SlotRef>,
     /// Those that are unanswered.
     asked: Vec<Asked>,
-    /// How many may be unanswered now, from 1 to [`UNANSWERED_MAX`].
-    turns: usize,
-    patience_ticks: u8,
 }
 
 /// An unanswered question: about which call, and how much longer it takes a turn.
@@ -45,7 +51,7 @@ struct Asked {
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), asked: Vec::new(), turns: 1, patience_ticks: PATIENCE_MIN_TICKS }
+        Self { lists: None, turns: 1, patience_ticks: PATIENCE_MIN_TICKS }
     }
 }
 
@@ -54,37 +60,51 @@ impl Questions {
         upkeep.question_wanted = true;
         if !upkeep.question_queued {
             upkeep.question_queued = true;
-            self.waiting.push_back(slot);
+            self.lists.get_or_insert_default().waiting.push_back(slot);
         }
     }
 
     /// Lets a tick pass; a round trip takes `base_ticks`.
     fn tick(&mut self, base_ticks: u8) {
         self.patience_ticks = base_ticks.max(PATIENCE_MIN_TICKS);
-        let unanswered = self.asked.len();
-        self.asked.retain_mut(|asked| {
+        let Some(Lists { asked, .. }) = self.lists.as_deref_mut() else { return };
+        let unanswered = asked.len();
+        asked.retain_mut(|asked| {
             asked.ticks_left = asked.ticks_left.saturating_sub(1);
             asked.ticks_left > 0
         });
-        let expired = unanswered - self.asked.len();
-        self.turns = self.turns.saturating_sub(expired).max(1);
+        let expired = unanswered - asked.len();
+        self.turns = self.turns.saturating_sub(expired as u8).max(1);
+    }
+
+    /// The next slot that waits, if it has its turn.
+    fn next(&mut self) -> Option<SlotRef> {
+        let lists = self.lists.as_deref_mut()?;
+        if lists.asked.len() < usize::from(self.turns) { lists.waiting.pop_front() } else { None }
+    }
+
+    /// The question was asked.
+    fn note(&mut self, key: CallKey, side: Side) {
+        let asked = Asked { key, side, ticks_left: self.patience_ticks };
+        self.lists.get_or_insert_default().asked.push(asked);
     }
 
     /// Whether a packet about a call, of which we are `side`, answers a question.
     #[inline]
     fn is_answered_by(&mut self, key: CallKey, side: Side) -> bool {
-        if self.asked.is_empty() {
-            return false;
+        match &self.lists {
+            Some(lists) if !lists.asked.is_empty() => self.take_answered(key, side),
+            _ => false,
         }
-        self.take_answered(key, side)
     }
 
     #[cold]
     fn take_answered(&mut self, key: CallKey, side: Side) -> bool {
-        let Some(place) = self.asked.iter().position(|asked| asked.key == key && asked.side == side) else {
+        let Some(Lists { asked, .. }) = self.lists.as_deref_mut() else { return false };
+        let Some(place) = asked.iter().position(|asked| asked.key == key && asked.side == side) else {
             return false;
         };
-        self.asked.swap_remove(place);
+        asked.swap_remove(place);
         self.turns = (self.turns + 1).min(UNANSWERED_MAX);
         true
     }
@@ -119,16 +139,13 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
     /// Asks the next questions that still are some, as many as there are turns for.
     fn ask_next(&mut self, ready: &mut Ready) {
-        while self.questions.asked.len() < self.questions.turns
-            && let Some(slot) = self.questions.waiting.pop_front()
-        {
+        while let Some(slot) = self.questions.next() {
             let Some((_, upkeep, key)) = Self::sending(&mut self.callers, &mut self.servers, slot) else {
                 continue;
             };
             upkeep.question_queued = false;
             if core::mem::take(&mut upkeep.question_wanted) && self.ask(slot, ready) {
-                let ticks_left = self.questions.patience_ticks;
-                self.questions.asked.push(Asked { key, side: slot.side, ticks_left });
+                self.questions.note(key, slot.side);
             }
         }
     }

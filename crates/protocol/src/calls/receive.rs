@@ -134,7 +134,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         piece: &Piece<'_>,
         side: Side,
         spares: &mut Spares,
-    ) -> Option<Assembly> {
+    ) -> Option<Box<Assembly>> {
         let route = &self.channel.route;
         if piece.total <= route.cut.whole_bytes_max || piece.total > route.message_bytes_max {
             self.counters.malformed += 1;

@@ -5,7 +5,7 @@ use crate::wire::{CallKey, Flags, MessagePacket, RangeList};
 use farcall_base::canary::{self, Rule};
 
 use super::assembly::Added;
-use super::channel::Channel;
+use super::channel::{Channel, grow};
 use super::event::{Counters, Delivery, Received};
 use super::policy::Policy;
 use super::ready::{Side, continue_sending};
@@ -65,7 +65,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     fn add_servers(&mut self, count: usize) -> bool {
         let more = count - self.servers.len();
         let bytes = more * size_of::<ServerSlot<B>>();
-        let is_possible = self.has_room_for(bytes) && self.servers.try_reserve(more).is_ok();
+        let is_possible = self.has_room_for(bytes) && grow(&mut self.servers, more).is_ok();
         if is_possible {
             self.servers.resize_with(count, Default::default);
             self.held_bytes += bytes;

@@ -22,7 +22,7 @@ pub(super) enum ServerState {
     /// Its number is known, but none of its bytes.
     Expected,
     /// A part of the request is here.
-    Receiving(Assembly),
+    Receiving(Box<Assembly>),
     /// The handler has it.
     Running,
     /// The result is kept until the peer is done with it.
@@ -55,14 +55,14 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
     /// it.
     #[inline]
     #[must_use = "the policy must learn that the request does not arrive any more"]
-    pub(super) fn supersede(&mut self, sequence: u64) -> Option<Assembly> {
+    pub(super) fn supersede(&mut self, sequence: u64) -> Option<Box<Assembly>> {
         debug_assert!(sequence > self.sequence);
         self.sequence = sequence;
         self.leave(ServerState::Expected)
     }
 
     /// Expected → Receiving.
-    pub(super) fn receive(&mut self, request: Assembly) {
+    pub(super) fn receive(&mut self, request: Box<Assembly>) {
         debug_assert!(matches!(self.state, ServerState::Expected));
         self.upkeep.heard();
         self.state = ServerState::Receiving(request);
@@ -71,7 +71,7 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
     /// Expected or Receiving → Running; gives the request back if it came in pieces.
     #[inline]
     #[must_use = "the policy must learn that the request does not arrive any more"]
-    pub(super) fn run(&mut self) -> Option<Assembly> {
+    pub(super) fn run(&mut self) -> Option<Box<Assembly>> {
         debug_assert!(matches!(self.state, ServerState::Expected | ServerState::Receiving(_)));
         let request = match core::mem::replace(&mut self.state, ServerState::Running) {
             ServerState::Receiving(request) => Some(request),
@@ -101,7 +101,7 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
 
     /// Receiving → Expected: the rest did not come. Gives back what was here.
     #[must_use = "the policy must learn that the request does not arrive any more"]
-    pub(super) fn expect_again(&mut self) -> Option<Assembly> {
+    pub(super) fn expect_again(&mut self) -> Option<Box<Assembly>> {
         debug_assert!(matches!(self.state, ServerState::Receiving(_)));
         self.leave(ServerState::Expected)
     }
@@ -109,12 +109,12 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
     /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the
     /// request.
     #[must_use = "the policy must learn that the request does not arrive any more"]
-    pub(super) fn forget(&mut self) -> Option<Assembly> {
+    pub(super) fn forget(&mut self) -> Option<Box<Assembly>> {
         self.leave(ServerState::Forgotten)
     }
 
     #[inline(always)]
-    fn leave(&mut self, next: ServerState) -> Option<Assembly> {
+    fn leave(&mut self, next: ServerState) -> Option<Box<Assembly>> {
         let request = match core::mem::replace(&mut self.state, next) {
             ServerState::Receiving(request) => Some(request),
             _ => None,

@@ -49,7 +49,7 @@ impl Sessions {
 
     pub(super) fn send_open(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
-        let cookie = match slot.state {
+        let cookie = match &slot.state {
             State::Opening(opening) => opening.cookie,
             _ => Cookie::NONE,
         };
@@ -180,8 +180,7 @@ impl Sessions {
 
     /// Ends the sessions with the former lives of a peer that has a rank, then reports the new one.
     fn came_up(&mut self, index: u16, now: Instant) {
-        let claimed = self.slots[usize::from(index)].link.peer;
-        let peer = claimed.in_world_of(self.config.ranks).unwrap_or(Identity { rank: NO_RANK, ..claimed });
+        let peer = self.in_this_world(self.slots[usize::from(index)].link.peer);
         if peer.rank != NO_RANK {
             self.end_former_lives(index, peer);
             self.by_peer.insert((peer.rank, peer.endpoint, index));

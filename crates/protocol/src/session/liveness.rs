@@ -76,10 +76,10 @@ impl Sessions {
         {
             self.timers.pop_first();
             self.slots[usize::from(index)].wake_at = Instant::NEVER;
-            match self.slots[usize::from(index)].state {
+            match &self.slots[usize::from(index)].state {
                 State::Vacant => {}
                 State::Opening(_) => self.sweep_opening(index, now),
-                State::HalfOpen { parts_left } => self.sweep_half_open(index, parts_left, now),
+                &State::HalfOpen { parts_left } => self.sweep_half_open(index, parts_left, now),
                 State::Up => self.sweep_up(index, now),
             }
         }

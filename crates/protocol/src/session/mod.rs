@@ -51,7 +51,7 @@ use std::sync::Arc;
 use crate::wire::{
     Head, LifePort, Offer, Part, Protocol, RefuseReason, SessionPacket, WireSession, put_part,
 };
-use farcall_base::{Entropy, Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant, NO_RANK};
 
 pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use cookies::Cookies;
@@ -414,6 +414,16 @@ impl Sessions {
         self.slot(id).filter(|slot| matches!(slot.state, State::Up)).map(|slot| &slot.link)
     }
 
+    /// Who is at the session's other end, once it is up; without a rank where it claims one that is not of
+    /// this world.
+    pub fn peer(&self, id: SessionId) -> Option<Identity> {
+        self.link(id).map(|link| self.in_this_world(link.peer))
+    }
+
+    pub(super) fn in_this_world(&self, claimed: Identity) -> Identity {
+        claimed.in_world_of(self.config.ranks).unwrap_or(Identity { rank: NO_RANK, ..claimed })
+    }
+
     /// The session's round trip as measured so far, in nanoseconds; 0 before the first measurement.
     pub fn round_trip_nanos(&self, id: SessionId) -> u64 {
         self.slot(id).map_or(0, |slot| slot.round_trip_nanos)
@@ -542,9 +552,9 @@ impl Sessions {
     fn end(&mut self, index: u16, reason: EndReason) {
         let slot = &mut self.slots[usize::from(index)];
         let (id, link, wake_at) = (slot.id(index), slot.link, slot.wake_at);
-        let (state, offered_by) = (slot.state, slot.offered_by);
+        let (is_half_open, offered_by) = (matches!(slot.state, State::HalfOpen { .. }), slot.offered_by);
         let numbers = self.config.numbers;
-        if state == State::Vacant {
+        if slot.state == State::Vacant {
             return;
         }
         self.forget_path(index);
@@ -555,7 +565,7 @@ impl Sessions {
         self.timers.remove(&(wake_at, index));
         self.by_remote.remove(&(link.remote.0, index));
         self.by_address.remove(&(link.to, index));
-        if let (State::HalfOpen { .. }, Some(host)) = (state, offered_by) {
+        if let (true, Some(host)) = (is_half_open, offered_by) {
             self.hosts.half_open_ended(host);
         } else {
             offered_by.into_iter().for_each(|host| self.hosts.went_down(host));

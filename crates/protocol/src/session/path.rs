@@ -28,14 +28,14 @@ impl Sessions {
         let answers = |path: &Path| {
             header.opcode == Opcode::Pong && path.to == from && path.number == header.call.to_wire()
         };
-        if slot.path.as_ref().is_some_and(answers) {
+        if slot.path.as_deref().is_some_and(answers) {
             return self.move_to(index, from, now);
         }
-        if slot.path.is_some_and(|path| now.since(path.asked_at) < ASK_AFTER) {
+        if slot.path.as_ref().is_some_and(|path| now.since(path.asked_at) < ASK_AFTER) {
             return;
         }
         let number = self.pings.bits();
-        slot.path = Some(Path { to: from, number, asked_at: now });
+        slot.path = Some(Box::new(Path { to: from, number, asked_at: now }));
         self.counters.pings_sent += 1;
         self.queue_in(index, from, SessionPacket::Ping { number });
     }

@@ -43,9 +43,12 @@ const TRUSTED: Duration = Duration::from_secs(1);
 /// its route may be another one by then.
 const SEARCH_AGAIN: Duration = Duration::from_secs(30);
 
-/// What is known of a session's path.
+/// What is known of a session's path: nothing of one that was never in doubt.
+#[derive(Debug)]
+pub(super) struct PathMtu(Option<Box<Known>>);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PathMtu {
+struct Known {
     /// The longest packet that passes; `None` while nothing speaks against the full length.
     limit: Option<u32>,
     /// Nothing is searched before.
@@ -73,13 +76,40 @@ struct Search {
 }
 
 impl PathMtu {
-    pub(super) const UNKNOWN: Self =
-        Self { limit: None, trusted_until: Instant::ZERO, again_at: Instant::ZERO, search: None, doubts: 0 };
+    pub(super) const UNKNOWN: Self = Self(None);
 
     /// The path is another one now: what was found holds until the next doubt.
     pub(super) fn leads_elsewhere(&mut self) {
-        (self.trusted_until, self.again_at) = (Instant::ZERO, Instant::ZERO);
+        if let Some(known) = &mut self.0 {
+            (known.trusted_until, known.again_at) = (Instant::ZERO, Instant::ZERO);
+        }
     }
+
+    fn known(&self) -> Known {
+        self.0.as_deref().copied().unwrap_or(Known::NOTHING)
+    }
+
+    fn known_mut(&mut self) -> &mut Known {
+        self.0.get_or_insert_with(|| Box::new(Known::NOTHING))
+    }
+
+    /// The longest packet that passes, where that is not the full length.
+    fn limit(&self) -> Option<u32> {
+        self.0.as_ref()?.limit
+    }
+
+    fn search(&self) -> Option<&Search> {
+        self.0.as_ref()?.search.as_ref()
+    }
+
+    fn search_mut(&mut self) -> Option<&mut Search> {
+        self.0.as_mut()?.search.as_mut()
+    }
+}
+
+impl Known {
+    const NOTHING: Self =
+        Self { limit: None, trusted_until: Instant::ZERO, again_at: Instant::ZERO, search: None, doubts: 0 };
 }
 
 impl Sessions {
@@ -101,8 +131,11 @@ impl Sessions {
     ) -> bool {
         let bytes = packet[0].len() + packet[1].len();
         let path = &mut self.slots[usize::from(index)].path_mtu;
-        path.doubts = path.doubts.saturating_add(u8::from(repeated && bytes > MTU_BYTES_MIN as usize));
-        let PathMtu { limit, again_at, doubts, .. } = *path;
+        if repeated && bytes > MTU_BYTES_MIN as usize {
+            let doubts = &mut path.known_mut().doubts;
+            *doubts = doubts.saturating_add(1);
+        }
+        let Known { limit, again_at, doubts, .. } = path.known();
         let is_too_long = limit.is_some_and(|limit| bytes > limit as usize);
         if doubts >= DOUBTFUL || (is_too_long && now >= again_at) {
             self.search_path(index, now);
@@ -112,19 +145,20 @@ impl Sessions {
 
     /// The longest packet that passes on each path that does not carry all; the least of them, or 0.
     pub fn shortest_path_bytes(&self) -> u32 {
-        self.slots.iter().filter_map(|slot| slot.path_mtu.limit).min().unwrap_or(0)
+        self.slots.iter().filter_map(|slot| slot.path_mtu.limit()).min().unwrap_or(0)
     }
 
     /// Begins a search unless one goes on, or was over a short time ago.
     pub(super) fn search_path(&mut self, index: u16, now: Instant) {
         let slot = &mut self.slots[usize::from(index)];
-        if slot.state != State::Up || slot.path_mtu.search.is_some() || now < slot.path_mtu.trusted_until {
+        let Known { search, trusted_until, .. } = slot.path_mtu.known();
+        if slot.state != State::Up || search.is_some() || now < trusted_until {
             return;
         }
         // Who forges an answer must know the session's own number; this one keeps searches apart.
         self.counters.path_searches += 1;
         let number = self.counters.path_searches;
-        slot.path_mtu.search = Some(Search {
+        slot.path_mtu.known_mut().search = Some(Search {
             number,
             rounds_left: ROUNDS,
             over_at: now,
@@ -139,9 +173,10 @@ impl Sessions {
     /// Goes on with every search whose round is over.
     pub(super) fn sweep_searches(&mut self, now: Instant) {
         for index in core::mem::take(&mut self.searching) {
-            let Some(search) = self.slots[usize::from(index)].path_mtu.search else { continue };
+            let Some(search) = self.slots[usize::from(index)].path_mtu.search() else { continue };
+            let over_at = search.over_at;
             self.searching.push(index);
-            if now >= search.over_at {
+            if now >= over_at {
                 self.next_round(index, now);
             }
         }
@@ -150,7 +185,7 @@ impl Sessions {
 
     fn next_search(&self) -> Instant {
         let searches =
-            self.searching.iter().filter_map(|&index| self.slots[usize::from(index)].path_mtu.search);
+            self.searching.iter().filter_map(|&index| self.slots[usize::from(index)].path_mtu.search());
         searches.map(|search| search.over_at).min().unwrap_or(Instant::NEVER)
     }
 
@@ -159,14 +194,14 @@ impl Sessions {
         let full = self.full_length(index);
         let slot = &mut self.slots[usize::from(index)];
         let (to, round_trip) = (slot.link.to, Duration::from_nanos(slot.round_trip_nanos));
-        let Some(search) = &mut slot.path_mtu.search else { return };
+        let limit = slot.path_mtu.limit();
+        let Some(search) = slot.path_mtu.search_mut() else { return };
         if search.shortest_lost > SHORTEST_LOST_MAX {
-            let limit = slot.path_mtu.limit;
             return self.conclude(index, limit, now);
         }
         if search.rounds_left == 0 {
             // Where nothing arrives at all there is nothing to conclude.
-            let limit = if search.arrived > 0 { Some(search.arrived) } else { slot.path_mtu.limit };
+            let limit = if search.arrived > 0 { Some(search.arrived) } else { limit };
             return self.conclude(index, limit, now);
         }
         let is_first = search.rounds_left == ROUNDS;
@@ -187,7 +222,7 @@ impl Sessions {
     /// A probe arrived at the peer.
     pub(super) fn on_probed(&mut self, index: u16, number: u64, bytes: u32, now: Instant) {
         let full = self.full_length(index);
-        let Some(search) = &mut self.slots[usize::from(index)].path_mtu.search else { return };
+        let Some(search) = self.slots[usize::from(index)].path_mtu.search_mut() else { return };
         if search.number != number || bytes > full {
             return;
         }
@@ -201,14 +236,15 @@ impl Sessions {
     }
 
     fn conclude(&mut self, index: u16, limit: Option<u32>, now: Instant) {
-        let found = PathMtu {
+        let found = Known {
             limit,
             trusted_until: now + TRUSTED,
             again_at: now + SEARCH_AGAIN,
             search: None,
             doubts: 0,
         };
-        let before = core::mem::replace(&mut self.slots[usize::from(index)].path_mtu, found).limit;
+        let known = self.slots[usize::from(index)].path_mtu.known_mut();
+        let before = core::mem::replace(known, found).limit;
         self.short_paths -= usize::from(before.is_some());
         self.short_paths += usize::from(limit.is_some());
         self.counters.paths_shortened += u64::from(limit.is_some() && before != limit);
@@ -218,7 +254,7 @@ impl Sessions {
 
     /// The session is over.
     pub(super) fn forget_path(&mut self, index: u16) {
-        self.short_paths -= usize::from(self.slots[usize::from(index)].path_mtu.limit.is_some());
+        self.short_paths -= usize::from(self.slots[usize::from(index)].path_mtu.limit().is_some());
         self.slots[usize::from(index)].path_mtu = PathMtu::UNKNOWN;
         self.searching.retain(|searching| *searching != index);
     }

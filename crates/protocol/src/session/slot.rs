@@ -17,13 +17,14 @@ use super::life::Life;
 use super::path_mtu::PathMtu;
 use super::{Link, PeerAddress, SessionId};
 
-/// Where a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a session stands. A session is mostly up and quiet, and a server has thousands: what only some
+/// states or rare events need is in boxes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// No session is here.
     Vacant,
     /// OPEN was sent.
-    Opening(Opening),
+    Opening(Box<Opening>),
     /// ACCEPT was sent; nothing proves yet that the opener is still there. It is forgotten then.
     HalfOpen {
         /// After how many more parts of the timeout.
@@ -94,9 +95,9 @@ pub(super) struct Slot {
     /// What is known of the peer's life beyond what it sends.
     pub(super) life: Life,
     /// Repeats the confirmation of a session that we opened until anything is heard in it.
-    pub(super) confirming: Option<Handshake>,
+    pub(super) confirming: Option<Box<Handshake>>,
     /// Where the session may have moved to.
-    pub(super) path: Option<Path>,
+    pub(super) path: Option<Box<Path>>,
     /// How long packets of the session may be on their way.
     pub(super) path_mtu: PathMtu,
     /// When its timer is due; [`Instant::NEVER`] without one.
@@ -156,7 +157,8 @@ impl Slot {
         self.local = local;
         self.link.to = to;
         self.link.agreed = offer;
-        self.state = State::Opening(Opening { handshake, cookie: Cookie::NONE, refused: None });
+        let opening = Opening { handshake, cookie: Cookie::NONE, refused: None };
+        self.state = State::Opening(Box::new(opening));
     }
 
     /// Vacant → HalfOpen.
@@ -183,7 +185,7 @@ impl Slot {
             _ => now,
         };
         (self.link, self.life) = (link, life);
-        self.confirming = Some(confirming);
+        self.confirming = Some(Box::new(confirming));
         self.up(since, now);
     }
 

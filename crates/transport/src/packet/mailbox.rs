@@ -16,7 +16,7 @@ use crate::{Kept, MessageId, SessionId};
 pub struct Mailbox {
     pub matching: Matching<Held>,
     pub hands_on: bool,
-    pub channels: HashMap<SessionId, Channel>,
+    pub channels: Channels,
     /// What a peer's unexpected messages may count.
     pub window_lines: u32,
     orphaned: OrphanedSessions,
@@ -76,6 +76,37 @@ pub struct Withheld {
     pub lines: u32,
 }
 
+/// The messages of the sessions that have had any: a server has thousands of sessions, and most carry calls
+/// alone.
+#[derive(Default)]
+pub struct Channels(HashMap<SessionId, Channel>);
+
+impl Channels {
+    /// The messages of a session, if it has had any.
+    #[inline]
+    pub fn get(&self, session: SessionId) -> Option<&Channel> {
+        self.0.get(&session)
+    }
+
+    /// The same to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, session: SessionId) -> Option<&mut Channel> {
+        self.0.get_mut(&session)
+    }
+
+    /// The messages of a session; its `peer` is not known while it is opening.
+    #[inline]
+    pub fn of(&mut self, session: SessionId, peer: impl FnOnce() -> Option<Identity>) -> &mut Channel {
+        self.0.entry(session).or_insert_with(|| {
+            let mut channel = Channel::default();
+            if let Some(peer) = peer() {
+                channel.up(session, peer);
+            }
+            channel
+        })
+    }
+}
+
 /// The messages of one session.
 #[derive(Default)]
 pub struct Channel {
@@ -105,13 +136,22 @@ pub struct Channel {
     pub is_refused: bool,
 }
 
+impl Channel {
+    /// The session is up: from now on its messages have a source. Its peer reads notices unless it refuses
+    /// one.
+    fn up(&mut self, session: SessionId, peer: Identity) {
+        self.source = Source::new(peer.rank, peer.endpoint, session.0);
+        self.receiving.is_understood = true;
+    }
+}
+
 impl Mailbox {
     /// No messages yet.
     pub fn new(secret: SipKey, config: &PacketConfig) -> Self {
         Self {
             matching: Matching::new(secret),
             hands_on: false,
-            channels: HashMap::new(),
+            channels: Channels::default(),
             window_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
             orphaned: OrphanedSessions::default(),
             orphaned_bytes: 0,
@@ -139,23 +179,23 @@ impl Mailbox {
             channel.sending.were_cancelled();
             before - channel.waiting.len()
         };
-        self.channels.values_mut().map(waiting).sum()
+        self.channels.0.values_mut().map(waiting).sum()
     }
 
     pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
         self.matching.withdraw(receive.0)
     }
 
-    /// A session is up: from now on its messages have a source. Its peer reads notices unless it refuses one.
+    /// A session is up, of which messages may wait.
     pub fn session_up(&mut self, session: SessionId, peer: Identity) {
-        let channel = self.channels.entry(session).or_default();
-        channel.source = Source::new(peer.rank, peer.endpoint, session.0);
-        channel.receiving.is_understood = true;
+        if let Some(channel) = self.channels.get_mut(session) {
+            channel.up(session, peer);
+        }
     }
 
     /// Whether calls of a session carry notices.
     pub fn has_notices_in_flight(&self, session: SessionId) -> bool {
-        self.channels.get(&session).is_some_and(|channel| channel.notices_in_flight > 0)
+        self.channels.get(session).is_some_and(|channel| channel.notices_in_flight > 0)
     }
 
     /// Something of a session waits until one of its calls is over.
@@ -172,7 +212,7 @@ impl Mailbox {
         self.unread.retain(|unread| *unread != session);
         // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it,
         // too.
-        let channel = self.channels.remove(&session).unwrap_or_default();
+        let channel = self.channels.0.remove(&session).unwrap_or_default();
         self.orphaned_bytes += channel.stored_bytes;
         let mut freed = 0;
         let mut is_of = |message: &Held, session: SessionId| {

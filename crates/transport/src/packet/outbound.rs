@@ -288,8 +288,11 @@ impl<D: Datagram, P: Policy> Outbox for PacketTransport<D, P> {
     }
 
     fn let_send(&mut self, session: SessionId, may_send: bool) {
-        if let Some(channel) = self.mail.channels.get_mut(&session) {
-            channel.is_refused = !may_send;
+        let Self { mail, calls, .. } = self;
+        if !may_send {
+            mail.channels.of(session, || calls.peer(to_protocol(session))).is_refused = true;
+        } else if let Some(channel) = mail.channels.get_mut(session) {
+            channel.is_refused = false;
         }
     }
 

@@ -36,6 +36,15 @@ pub struct Window {
     bytes_max: u32,
     /// What was last known of the time; no later than the packet that is being handled.
     now: Instant,
+    /// How long the handshake took; 0 where that is not known.
+    handshake_nanos: u64,
+    /// From the first long message on: most sessions have none.
+    path: Option<Box<Path>>,
+}
+
+/// What long messages show of the path that they come by.
+#[derive(Debug)]
+struct Path {
     rounds: Rounds,
     losses: Losses,
     pace: Pace,
@@ -49,14 +58,10 @@ pub struct Window {
     paced: Vec<SlotRef>,
 }
 
-impl Window {
-    /// Of a session whose handshake took `round_trip_nanos`, or 0 where that is not known. With `bytes_max`
-    /// of 0 nothing is measured, and no piece is asked for before its time.
-    pub(super) fn new(bytes_max: u32, round_trip_nanos: u64) -> Self {
+impl Path {
+    fn new(handshake_nanos: u64) -> Self {
         Self {
-            bytes_max,
-            now: Instant::ZERO,
-            rounds: Rounds::new(round_trip_nanos),
+            rounds: Rounds::new(handshake_nanos),
             losses: Losses::default(),
             pace: Pace::default(),
             outstanding: 0,
@@ -66,47 +71,68 @@ impl Window {
         }
     }
 
+    fn bytes(&self, bytes_max: u32) -> u32 {
+        let held = self.rounds.bytes_held().saturating_mul(GAIN);
+        let window = u32::try_from(held).unwrap_or(u32::MAX).min(bytes_max);
+        window.min(self.losses.bytes_max())
+    }
+}
+
+impl Window {
+    /// Of a session whose handshake took `handshake_nanos`, or 0 where that is not known. With `bytes_max` of
+    /// 0 nothing is measured, and no piece is asked for before its time.
+    pub(super) fn new(bytes_max: u32, handshake_nanos: u64) -> Self {
+        Self { bytes_max, now: Instant::ZERO, handshake_nanos, path: None }
+    }
+
+    fn path(&mut self) -> &mut Path {
+        self.path.get_or_insert_with(|| Box::new(Path::new(self.handshake_nanos)))
+    }
+
     /// How much may be in flight in the session, in bytes; 0 before anything is known.
     pub fn bytes(&self) -> u32 {
-        let held = self.rounds.bytes_held().saturating_mul(GAIN);
-        let window = u32::try_from(held).unwrap_or(u32::MAX).min(self.bytes_max);
-        window.min(self.losses.bytes_max())
+        self.path.as_ref().map_or(0, |path| path.bytes(self.bytes_max))
     }
 
     /// The part of it that is due to each of the messages that arrive.
     pub fn share_bytes(&self) -> u32 {
-        self.bytes() / self.messages.max(1)
+        self.path.as_ref().map_or(0, |path| path.bytes(self.bytes_max) / path.messages.max(1))
     }
 
     /// How much of it is not in use.
     pub fn room_bytes(&self) -> u32 {
-        u32::try_from(u64::from(self.bytes()).saturating_sub(self.outstanding)).unwrap_or(u32::MAX)
+        let outstanding = self.path.as_ref().map_or(0, |path| path.outstanding);
+        u32::try_from(u64::from(self.bytes()).saturating_sub(outstanding)).unwrap_or(u32::MAX)
     }
 
     /// Brings the sum of what is on its way up to date with one message.
     pub(super) fn count(&mut self, message: &mut Assembly) {
-        let now = message.granted() - message.received();
-        self.outstanding = self.outstanding - u64::from(message.counted) + u64::from(now);
+        let (path, now) = (self.path(), message.granted() - message.received());
+        path.outstanding = path.outstanding - u64::from(message.counted) + u64::from(now);
         message.counted = now;
     }
 
     /// The shortest round trip; 0 before a round in which nothing was lost.
     pub(super) fn round_trip_nanos(&self) -> u64 {
-        self.rounds.clean_nanos()
+        self.path.as_ref().map_or(0, |path| path.rounds.clean_nanos())
     }
 
     /// A message is asked for because nothing of it comes, of which this many bytes are on their way.
     pub(super) fn silent(&mut self, in_flight: u32) {
-        self.rounds.spoil();
-        let window = self.bytes();
-        if window > 0 && in_flight > window / 2 && self.quiet_ticks >= QUIET_TICKS {
-            self.losses.collapse();
+        let bytes_max = self.bytes_max;
+        let path = self.path();
+        path.rounds.spoil();
+        let window = path.bytes(bytes_max);
+        if window > 0 && in_flight > window / 2 && path.quiet_ticks >= QUIET_TICKS {
+            path.losses.collapse();
         }
     }
 
     /// A tick passes.
     pub(super) fn tick(&mut self) {
-        self.quiet_ticks = self.quiet_ticks.saturating_add(1);
+        if let Some(path) = &mut self.path {
+            path.quiet_ticks = path.quiet_ticks.saturating_add(1);
+        }
     }
 
     /// The time is `now`.
@@ -117,64 +143,71 @@ impl Window {
 
     /// A long message begins to arrive.
     pub(super) fn began(&mut self) {
-        self.messages += 1;
+        self.path().messages += 1;
     }
 
     /// A long message is complete, or is not waited for any more.
     pub(super) fn ended(&mut self, slot: SlotRef, message: &Assembly) {
-        self.outstanding -= u64::from(message.counted);
-        self.messages -= 1;
-        self.rounds.drop_of(slot);
-        self.paced.retain(|paced| *paced != slot);
+        let path = self.path();
+        path.outstanding -= u64::from(message.counted);
+        path.messages -= 1;
+        path.rounds.drop_of(slot);
+        path.paced.retain(|paced| *paced != slot);
     }
 
     /// A grant leaves that permits what lies behind `told`, all that was permitted before.
     pub(super) fn granted(&mut self, slot: SlotRef, told: u32) {
-        self.rounds.begin(slot, told, self.now);
+        let now = self.now;
+        self.path().rounds.begin(slot, told, now);
     }
 
     /// A new piece came. Whether it was sent before says `repeated`.
     pub(super) fn came(&mut self, slot: SlotRef, offset: u32, bytes: u32, repeated: bool) {
-        self.quiet_ticks = 0;
-        self.losses.came(repeated);
-        self.rounds.came(bytes);
+        let now = self.now;
+        let path = self.path();
+        path.quiet_ticks = 0;
+        path.losses.came(repeated);
+        path.rounds.came(bytes);
         if repeated {
-            self.rounds.spoil();
+            path.rounds.spoil();
         }
-        if self.rounds.is_ended_by(slot, offset, repeated, self.now) {
-            self.pace.follow(self.rounds.rate(), self.rounds.is_growing());
-            let window = u32::try_from(self.rounds.bytes_held().saturating_mul(GAIN)).unwrap_or(u32::MAX);
-            self.losses.judge(window);
+        if path.rounds.is_ended_by(slot, offset, repeated, now) {
+            path.pace.follow(path.rounds.rate(), path.rounds.is_growing());
+            let window = u32::try_from(path.rounds.bytes_held().saturating_mul(GAIN)).unwrap_or(u32::MAX);
+            path.losses.judge(window);
         }
     }
 
     /// Pieces did not come that were sent before some that did.
     pub(super) fn spoil(&mut self) {
-        self.rounds.spoil();
+        self.path().rounds.spoil();
     }
 
     /// Whether the path is measured, and no more is lost than by chance.
     pub(super) fn loses_by_chance(&self) -> bool {
-        self.bytes_max > 0 && self.losses.are_by_chance()
+        self.bytes_max > 0 && self.path.as_ref().is_none_or(|path| path.losses.are_by_chance())
     }
 
     /// How many of `wanted` bytes may be granted now. The message in `slot` waits for the others until
     /// [`Window::paced_until`].
     pub fn take(&mut self, slot: SlotRef, wanted: u32) -> u32 {
-        let taken = self.pace.take(wanted, self.now);
-        if taken < wanted && !self.paced.contains(&slot) {
-            self.paced.push(slot);
+        let now = self.now;
+        let path = self.path();
+        let taken = path.pace.take(wanted, now);
+        if taken < wanted && !path.paced.contains(&slot) {
+            path.paced.push(slot);
         }
         taken
     }
 
     /// Until when messages wait for the pace.
     pub(super) fn paced_until(&self) -> Option<Instant> {
-        (!self.paced.is_empty()).then(|| self.pace.ready_at())
+        let path = self.path.as_ref().filter(|path| !path.paced.is_empty());
+        path.map(|path| path.pace.ready_at())
     }
 
     /// The messages that waited for the pace.
     pub(super) fn take_paced(&mut self) -> Vec<SlotRef> {
-        core::mem::take(&mut self.paced)
+        self.path.as_mut().map(|path| core::mem::take(&mut path.paced)).unwrap_or_default()
     }
 }

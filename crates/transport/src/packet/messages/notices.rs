@@ -30,13 +30,13 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     pub(super) fn note_wanted(&mut self, source: Option<Source>, tag: Tag) {
         let mut unread = core::mem::take(&mut self.mail.unread);
         unread.retain(|&session| {
-            let Some(channel) = self.mail.channels.get_mut(&session) else { return false };
+            let Some(channel) = self.mail.channels.get_mut(session) else { return false };
             channel.is_listed = channel.is_held_up();
             if channel.is_listed && source.is_none_or(|source| source == channel.source) {
                 channel.receiving.want(tag);
                 self.exchange_notices(session);
             }
-            self.mail.channels.get(&session).is_some_and(|channel| channel.is_listed)
+            self.mail.channels.get(session).is_some_and(|channel| channel.is_listed)
         });
         self.mail.unread = unread;
     }
@@ -57,7 +57,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let Some(notice) = Notice::from_wire(code.into(), tag.0, lines(message.len())) else {
             return self.violation(session, "a notice of unknown code");
         };
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        let Some(channel) = self.mail.channels.get_mut(session) else { return };
         if channel.is_refused && matches!(notice, Notice::Beyond { .. }) {
             return self.calls.end_because(to_protocol(session), EndReason::NotAllowed);
         }
@@ -77,7 +77,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 
     /// A call ended that carried a notice.
     pub(in crate::packet) fn notice_ended(&mut self, session: SessionId, is_understood: bool) {
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        let Some(channel) = self.mail.channels.get_mut(session) else { return };
         channel.notices_in_flight = channel.notices_in_flight.saturating_sub(1);
         channel.receiving.is_understood &= is_understood;
         self.exchange_notices(session);
@@ -88,7 +88,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         if self.agreed(session).is_none() {
             return;
         }
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        let Some(channel) = self.mail.channels.get_mut(session) else { return };
         let (matching, source) = (&self.mail.matching, channel.source);
         let held = Held {
             is_held_up: channel.is_held_up(),
@@ -96,7 +96,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             has_receives: !matching.has_no_receives(),
         };
         channel.receiving.examine(&held, |tag| matching.wants(source, tag));
-        while let Some(channel) = self.mail.channels.get_mut(&session)
+        while let Some(channel) = self.mail.channels.get_mut(session)
             && channel.notices_in_flight < NOTICES_IN_FLIGHT_MAX
         {
             if !self.calls.has_free_call(to_protocol(session)) {
@@ -118,14 +118,14 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     fn send_notice(&mut self, session: SessionId, notice: Notice) {
         let (code, tag, _) = notice.to_wire();
         let carried = self.carry(session, NOTICE_CALL, NOTICES, Tag(tag), &[code as u8]);
-        if let (Ok(_), Some(channel)) = (carried, self.mail.channels.get_mut(&session)) {
+        if let (Ok(_), Some(channel)) = (carried, self.mail.channels.get_mut(session)) {
             channel.notices_in_flight += 1;
         }
     }
 
     /// Sends the message of a grant.
     fn send_beyond(&mut self, session: SessionId, tag: Tag, place: usize) {
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        let Some(channel) = self.mail.channels.get_mut(session) else { return };
         let Some(waiting) = channel.waiting.remove(place) else { return };
         channel.sending.promise(tag);
         channel.sending.passed(place);
@@ -147,7 +147,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             // The caller looked for a free call; the sends of a session that has ended end with it.
             Err(CallError::TooMany { .. } | CallError::Down) => {}
         }
-        if let Some(channel) = self.mail.channels.get_mut(&session) {
+        if let Some(channel) = self.mail.channels.get_mut(session) {
             channel.in_flight.push_back((send, 0));
         }
     }

@@ -70,7 +70,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.mark_message_named(event::ARRIVED_AS, session, request, number);
         }
         let ahead_max = usize::from(self.calls.sessions().config().offer.calls_max);
-        let channel = self.mail.channels.entry(session).or_default();
+        let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
         if channel.is_refused && !is_notice {
             return self.calls.end_because(to_protocol(session), EndReason::NotAllowed);
         }
@@ -85,7 +85,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.calls.hold(to_protocol(session), bytes);
         }
         while let Some(early) =
-            self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.pop())
+            self.mail.channels.get_mut(session).and_then(|channel| channel.sequencer.pop())
         {
             let Early { tag, request, number, is_notice, payload } = early;
             self.calls.release(to_protocol(session), stored_bytes(&payload));
@@ -120,7 +120,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             return self.acknowledge(session, request);
         }
         let counted = lines(payload.as_slice().len());
-        let channel = self.mail.channels.entry(session).or_default();
+        let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
         let has_room = channel.withheld.is_empty() && channel.held_lines + counted <= self.mail.window_lines;
         if has_room {
             channel.held_lines += counted;
@@ -147,7 +147,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             return;
         }
         let counted = lines(payload.as_slice().len());
-        self.mail.channels.entry(session).or_default().beyond_lines += counted;
+        self.mail.channels.of(session, || self.calls.peer(to_protocol(session))).beyond_lines += counted;
         let payload = Kept::from(payload);
         self.hold(tag, Held { session, payload, lines: counted, number, is_beyond: true });
     }
@@ -161,7 +161,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         payload: &Incoming<'_>,
         sink: &mut dyn Sink,
     ) -> bool {
-        let source = self.mail.channels.entry(session).or_default().source;
+        let source = self.mail.channels.of(session, || self.calls.peer(to_protocol(session))).source;
         if let Some(receive) = self.mail.matching.arrive(source, tag) {
             self.tracer.mark(event::MESSAGE_MATCHED, number, session);
             let matched = Matched { receive: MessageId(receive), tag, payload: *payload };
@@ -179,7 +179,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Keeps a message that no receive wants.
     fn hold(&mut self, tag: Tag, held: Held) {
         let session = held.session;
-        let channel = self.mail.channels.entry(session).or_default();
+        let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
         let bytes = stored_bytes(&held.payload);
         channel.stored_bytes += bytes;
         if !core::mem::replace(&mut channel.is_listed, true) {
@@ -200,7 +200,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     fn consume(&mut self, held: Held) -> Kept {
         let (session, window_lines) = (held.session, self.mail.window_lines);
         let bytes = stored_bytes(&held.payload);
-        let Some(channel) = self.mail.channels.get_mut(&session) else {
+        let Some(channel) = self.mail.channels.get_mut(session) else {
             self.mail.orphaned_bytes -= bytes;
             return held.payload;
         };

@@ -8,6 +8,7 @@ use farcall_protocol::session::EndReason;
 use super::{BEHIND_PAYLOAD_BYTES_MAX, MESSAGES, NOTICE_CALL};
 use crate::matcher::WaitingSend;
 use crate::packet::PacketTransport;
+use crate::packet::mailbox::Channel;
 use crate::packet::outbound::{Lent, to_protocol};
 use crate::trace::event;
 use crate::waiting::WaitingPayload;
@@ -31,7 +32,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             return Submitted::Refused(Refused::TooLong { bytes_max });
         }
         let submitted = self.tracer.begin();
-        let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
+        let must_wait = self.mail.channels.get(session).is_some_and(|channel| !channel.waiting.is_empty());
         let refused = match must_wait {
             true => Err(Some(payload)),
             false => self.transmit(session, send, tag, payload, submitted),
@@ -41,7 +42,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             Err(None) => return Submitted::DOWN,
             Err(Some(payload)) => {
                 let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
-                let channel = self.mail.channels.entry(session).or_default();
+                let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
                 channel.waiting.push_back(waiting);
                 if channel.sending.is_asked() {
                     self.exchange_notices(session);
@@ -70,7 +71,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let calls_max = agreed.calls_max;
         let counted = lines(payload.len());
         let window_lines = self.mail.window_lines;
-        let is_free = self.mail.channels.get(&session).is_none_or(|channel| {
+        let is_free = self.mail.channels.get(session).is_none_or(|channel| {
             let fits = channel.in_flight_lines + counted <= window_lines || channel.in_flight.is_empty();
             fits && channel.in_flight.len() < usize::from(calls_max / 2).max(1)
         });
@@ -98,7 +99,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         {
             self.mark_message_named(event::MESSAGE_NAMED, session, call, number);
         }
-        let channel = self.mail.channels.entry(session).or_default();
+        let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
         channel.in_flight.push_back((send, counted));
         channel.in_flight_lines += counted;
         Ok(())
@@ -113,7 +114,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         tag: Tag,
         payload: &[u8],
     ) -> Result<u32, CallError> {
-        let number = self.mail.channels.get(&session).map_or(0, |channel| channel.next_number);
+        let number = self.mail.channels.get(session).map_or(0, |channel| channel.next_number);
         let trailer = (u64::from(number) << 32 | u64::from(tag.0)).to_le_bytes();
         let is_short = payload.len() + trailer.len() <= SCRATCH_BYTES_MAX;
         let mut bytes = match is_short {
@@ -132,7 +133,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             let payload = Payload::Owned(Lent::Shared(crate::Payload::with_home(&self.home, bytes)));
             self.calls.call(to_protocol(session), name, service, payload)?;
         }
-        let channel = self.mail.channels.entry(session).or_default();
+        let channel = self.mail.channels.of(session, || self.calls.peer(to_protocol(session)));
         channel.next_number = number.wrapping_add(1);
         Ok(number)
     }
@@ -144,8 +145,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         send: MessageId,
         sink: &mut dyn Sink,
     ) {
-        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
-        let Some(place) = channel.in_flight.iter().position(|(other, _)| *other == send) else {
+        let is_it = |channel: &Channel| channel.in_flight.iter().position(|(other, _)| *other == send);
+        let channel = self.mail.channels.get_mut(session);
+        let Some((channel, place)) = channel.and_then(|channel| is_it(channel).map(|place| (channel, place)))
+        else {
             return match send {
                 MessageId(NOTICE_CALL) => self.notice_ended(session, true),
                 _ => self.violation(session, "a call was answered as a message is"),
@@ -187,7 +190,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Sends messages that wait, oldest first.
     pub(in crate::packet) fn send_waiting(&mut self, session: SessionId) {
         while let Some(WaitingSend { send, tag, payload, submitted }) =
-            self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
+            self.mail.channels.get_mut(session).and_then(|channel| channel.waiting.pop_front())
         {
             let mut is_down = false;
             let sent = payload.offer(|payload| {
@@ -197,13 +200,13 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 })
             });
             if let Err(payload) = sent
-                && let Some(channel) = self.mail.channels.get_mut(&session)
+                && let Some(channel) = self.mail.channels.get_mut(session)
             {
                 // Of a session that is down the end is reported soon, and with it the end of the send.
                 let payload = if is_down { WaitingPayload::Bytes(Vec::new()) } else { payload };
                 return channel.waiting.push_front(WaitingSend { send, tag, payload, submitted });
             }
-            if let Some(channel) = self.mail.channels.get_mut(&session) {
+            if let Some(channel) = self.mail.channels.get_mut(session) {
                 channel.sending.left();
             }
         }
