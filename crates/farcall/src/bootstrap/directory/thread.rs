@@ -210,7 +210,7 @@ impl Shared {
         (!state.stopping).then_some(())
     }
 
-    /// Tells a registry that may have started afresh all that it must know; nothing when the thread is to stop.
+    /// Tells a registry that may have started afresh all that it must know, unless the thread is to stop.
     fn resume(&self, state: &mut State, link: Link) -> Option<Link> {
         if state.stopping {
             return None;
