@@ -3,7 +3,7 @@
 #[path = "../../tools/cli/src/commands/kv/saved.rs"]
 mod decoder;
 
-use decoder::{FORMAT, Line, Lines, SavedObjects, Summed, decode_line, verify};
+use decoder::{FORMAT, Line, Lines, Part, SavedObjects, Summed, decode_line, verify};
 use farcall_kv::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 /// The first line of a file of tables `t` and `u`.
@@ -27,7 +27,12 @@ fn with_ends(lines: &[u8]) -> Vec<u8> {
     if file.last() != Some(&b'\n') {
         file.push(b'\n');
     }
-    let objects = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+    let is_whole = |line: &&[u8]| match decode_line(line) {
+        Ok(Line::Part(part)) => part.offset.checked_add(part.bytes.len() as u64) == Some(part.value_bytes),
+        line => !matches!(line, Ok(Line::Withdrawn(_))),
+    };
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let objects = lines.filter(is_whole).count();
     let mut end = Summed::new(Vec::new());
     end.crc = crc32c::crc32c(&file);
     end.end(objects as u64).expect("memory");
@@ -40,13 +45,34 @@ fn check(file: &[u8]) {
     assert!(tables.len() <= TABLES_MAX);
     let mut again = SavedObjects::open(file).expect("it was taken");
     let (mut count, mut bytes) = (0, 0);
-    while let Some((table, (key, value))) = again.next().expect("it was taken") {
+    // The value that is not whole yet.
+    let mut begun: Option<(Vec<u8>, u64)> = None;
+    while let Some((table, line)) = again.next().expect("it was taken") {
         assert!(tables.contains_key(&table), "its table is named");
-        assert!((1..=KEY_BYTES_MAX).contains(&key.len()) && value.len() <= VALUE_BYTES_MAX);
-        count += 1;
-        bytes += key.len() + value.len();
+        let key = match line {
+            Line::Object((key, value)) => {
+                assert!(value.len() <= VALUE_BYTES_MAX && begun.is_none());
+                count += 1;
+                bytes += value.len();
+                key
+            }
+            Line::Part(Part { key, value_bytes, offset, bytes: part }) => {
+                assert!(begun.take().map_or(offset == 0, |begun| begun == (key.clone(), offset)));
+                let end = offset + part.len() as u64;
+                begun = Some((key.clone(), end)).filter(|_| end < value_bytes);
+                count += u64::from(begun.is_none());
+                bytes += part.len();
+                key
+            }
+            Line::Withdrawn(key) => {
+                assert!(begun.take().is_some_and(|(begun, _)| begun == key));
+                key
+            }
+        };
+        assert!((1..=KEY_BYTES_MAX).contains(&key.len()));
+        bytes += key.len();
     }
-    assert_eq!(count, objects);
+    assert!(count == objects && begun.is_none());
     assert!(bytes <= file.len(), "no line has more than it says");
     // Of a file that is whole nothing can be missing at its end.
     assert!(verify(&file[..file.len() - 2]).is_err(), "its end is damaged");

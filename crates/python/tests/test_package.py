@@ -36,9 +36,10 @@ def test_everything_that_the_native_half_has_is_in_the_stub() -> None:
 
 
 def test_the_package_is_the_program() -> None:
-    command = [sys.executable, "-m", "farcall", "--version"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
-    assert ended.stdout.strip() == f"farcall {farcall.__version__}", ended.stderr
+    installed = str(Path(sys.executable).with_name("farcall"))
+    for command in ([sys.executable, "-m", "farcall"], [installed]):
+        ended = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=LONG)
+        assert ended.stdout.strip() == f"farcall {farcall.__version__}", ended.stderr
 
 
 def test_errors_have_sentences() -> None:

@@ -16,13 +16,16 @@ pub fn sentence(error: &Error) -> String {
         ErrorKind::InvalidValue => invalid_value(error, &argument),
         ErrorKind::UnknownArgument => match context(ContextKind::SuggestedArg) {
             Some(nearest) => format!("there is no option `{argument}`; did you mean `{nearest}`?"),
-            None => format!("there is no option `{argument}`; see `farcall --help`"),
+            None if argument.starts_with('-') => {
+                format!("there is no option `{argument}`; see `{}`", help(error))
+            }
+            None => format!("`{argument}` is one argument too many; see `{}`", help(error)),
         },
         ErrorKind::InvalidSubcommand => {
             let command = context(ContextKind::InvalidSubcommand).unwrap_or_default();
             match context(ContextKind::SuggestedSubcommand) {
                 Some(nearest) => format!("there is no command `{command}`; did you mean `{nearest}`?"),
-                None => format!("there is no command `{command}`; see `farcall --help`"),
+                None => format!("there is no command `{command}`; see `{}`", help(error)),
             }
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -71,6 +74,15 @@ fn plain(argument: &str) -> String {
 fn command(usage: &str) -> &str {
     let line = usage.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.trim_start_matches("Usage:").trim()
+}
+
+/// The command whose help says more: the words in front of the options and values of its usage.
+fn help(error: &Error) -> String {
+    let usage = error.get(ContextKind::Usage).and_then(first).unwrap_or_default();
+    let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let words: Vec<&str> = command(&usage).split_whitespace().take_while(is_word).collect();
+    let words = if words.is_empty() { "farcall".to_owned() } else { words.join(" ") };
+    format!("{words} --help")
 }
 
 fn first(value: &ContextValue) -> Option<String> {

@@ -1,21 +1,13 @@
 //! Probes of a store, as whatever restarts processes asks them.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod common;
+
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use common::stores::start_saying;
 use serde_json::Value;
-
-/// A store that ends with the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Both fail only when it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The status and body of an answer.
 fn get(at: &str, path: &str) -> (String, String) {
@@ -27,21 +19,12 @@ fn get(at: &str, path: &str) -> (String, String) {
     (head.lines().next().expect("a status").to_owned(), body.to_owned())
 }
 
-/// An address that nobody listened at a moment ago.
-fn free_address() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.expect("a free port").to_string()
-}
-
 #[test]
 fn a_store_answers_probes() {
-    let at = free_address();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    command.args(["kv", "serve", "--memory", "16M", "--at", &at, "--health", "127.0.0.1:0", "--json", "-"]);
-    let mut store = Ended(command.stdout(Stdio::piped()).spawn().expect("the program runs"));
-    let lines = BufReader::new(store.0.stdout.take().expect("it is piped")).lines();
-    let objects = lines.map(|line| serde_json::from_str::<Value>(&line.expect("text")).expect("an object"));
-    let serving = { objects }.find(|object| object["kind"] == "serving").expect("it serves");
+    let more = ["--memory", "16M", "--health", "127.0.0.1:0", "--json", "-"];
+    let (_store, _, said) = start_saying(&[], "serve", &more, "{");
+    let serving: Value = serde_json::from_str(&format!("{{{said}")).expect("an object");
+    assert_eq!(serving["kind"], "serving");
     let health = serving["health"].as_str().expect("where probes are answered");
     for path in ["/healthz", "/readyz"] {
         assert_eq!(get(health, path), ("HTTP/1.1 200 OK".to_owned(), "ok\n".to_owned()), "{path}");
@@ -54,7 +37,7 @@ fn a_port_that_is_taken_is_said_before_the_store_begins() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let taken_at = taken.local_addr().expect("it is bound").to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    command.args(["kv", "serve", "--memory", "16M", "--at", &free_address(), "--health", &taken_at]);
+    command.args(["kv", "serve", "--memory", "16M", "--at", "127.0.0.1:1", "--health", &taken_at]);
     let output = command.output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains(&format!("cannot listen at {taken_at}")), "{said}");

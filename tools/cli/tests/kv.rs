@@ -128,6 +128,20 @@ fn what_does_not_answer_is_waited_for_as_long_as_the_command_line_says() {
 }
 
 #[test]
+fn a_store_that_comes_within_the_time_of_the_command_line_is_found() {
+    let (first, at, _) = Shard::serve_first(&[]);
+    drop(first);
+    let none = sentence(&["kv", "put", "k", "v", "--at", &at], 5);
+    assert_eq!(none, format!("farcall: no store at {at}; start one with `farcall kv serve`"));
+    let mut put = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    put.args(["kv", "put", "k", "v", "--at", &at, "--timeout", "60"]).stdout(Stdio::piped());
+    let put = put.spawn().expect("the program runs");
+    let (_store, _) = Shard::serve(&at, &[]).expect("the port is free again");
+    let put = put.wait_with_output().expect("it is a child");
+    assert!(put.status.success() && put.stdout == b"version 1\n", "{put:?}");
+}
+
+#[test]
 fn a_store_is_used_from_a_shell() {
     let (shard, at, line) = Shard::serve_first(&[]);
     assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));

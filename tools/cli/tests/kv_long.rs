@@ -4,10 +4,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use common::stores::{Folder, LONG, Server, kv};
+use common::stores::{Folder, LONG, Server, kv, run, start_saying};
 
 /// A connection that speaks RESP2.
 struct Redis(BufReader<TcpStream>);
@@ -49,13 +50,10 @@ impl Redis {
 /// A store with the tables `default` and `db2` in memory and `db1` on a disk; where it is, and its port for
 /// Redis clients.
 fn start(folder: &Folder) -> (Server, String, u16) {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let port = free.expect("a free port").port();
-    let (resp, data) = (format!("127.0.0.1:{port}"), folder.of("data"));
-    let tables = "default,db1:flushed,db2";
-    let more = ["--resp", &resp, "--memory", "64M", "--tables", tables, "--data", &data];
-    let (server, at) = folder.start_alone(&more);
-    (server, at, port)
+    let (tables, data) = ("default,db1:flushed,db2", folder.of("data"));
+    let more = ["--resp", "127.0.0.1:0", "--memory", "64M", "--tables", tables, "--data", &data];
+    let (server, at, port) = start_saying(&[], "serve", &more, "Redis clients connect to 127.0.0.1:");
+    (server, at, port.parse().expect("a port"))
 }
 
 /// Bytes that are no text.
@@ -142,4 +140,99 @@ fn a_value_whose_parts_are_not_all_there_stays_what_it_was() {
     assert_eq!(redis.ask(&[b"SELECT", b"1"]), b"+OK");
     assert!(redis.ask(&[b"GET", b"k"]) == value, "all of it");
     assert_eq!(redis.ask(&[b"GET", b"other"]), b"1");
+}
+
+/// Writes two long strings and more to `db1`, ends the store, and copies what its directory has to a file.
+fn back_up(folder: &Folder, first: &[u8], second: &[u8]) -> String {
+    let (mut server, _, port) = start(folder);
+    let mut redis = Redis::connect(port);
+    assert_eq!(redis.ask(&[b"SELECT", b"1"]), b"+OK");
+    let (head, tail) = first.split_at(first.len() / 2);
+    assert_eq!(redis.ask(&[b"SET", b"first", &[head, &[0; 5000]].concat()]), b"+OK");
+    let end = head.len().to_string();
+    assert_eq!(redis.ask(&[b"SETRANGE", b"first", end.as_bytes(), &tail[..5000]]).first(), Some(&b':'));
+    for part in tail[5000..].chunks(500_000) {
+        assert_eq!(redis.ask(&[b"APPEND", b"first", part]).first(), Some(&b':'));
+    }
+    for (key, value) in [(&b"gone"[..], first), (b"second\xff", second), (b"short", b"1")] {
+        assert_eq!(redis.ask(&[b"SET", key, value]), b"+OK");
+    }
+    assert_eq!(redis.ask(&[b"DEL", b"gone"]), b":1");
+    // The process ends while half of a string has come.
+    let mut half = Redis::connect(port);
+    assert_eq!(half.ask(&[b"SELECT", b"1"]), b"+OK");
+    let announced = format!("*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n${}\r\n", first.len());
+    half.0.get_mut().write_all(announced.as_bytes()).expect("it is read");
+    half.0.get_mut().write_all(head).expect("it is read");
+    server.0.kill().expect("it runs");
+    server.0.wait().expect("it is a child");
+    let (data, file) = (folder.of("data"), folder.of("saved"));
+    let (status, told, said) = run(&["kv", "backup", "--data", &data, "--export", &file]);
+    assert!(status == Some(0) && told.contains("3 objects of 1 tables"), "{told}{said}");
+    file
+}
+
+#[test]
+fn long_strings_are_in_a_backup_and_come_back_from_it() {
+    let (folder, others) = (Folder::new("long-backup"), Folder::new("long-restored"));
+    let (first, second) = (binary(3 << 20), "long text ".repeat(200_000).into_bytes());
+    let file = back_up(&folder, &first, &second);
+    let lines = fs::read_to_string(&file).expect("it is text");
+    assert!(lines.lines().all(|line| line.len() < 400_000), "a line is a part");
+
+    // Whatever line it is cut at, nothing of it is written.
+    let (server, at, port) = start(&others);
+    let lines: Vec<String> = lines.lines().map(|line| format!("{line}\n")).collect();
+    let cut = folder.of("cut");
+    for count in 1..lines.len() {
+        fs::write(&cut, lines[..count].concat()).expect("room");
+        let (status, _, said) = kv(&at, &["restore", &cut]);
+        assert!(status == Some(1) && said.contains("the file was cut off"), "{count} lines: {said}");
+    }
+    assert_eq!(kv(&at, &["scan", "--keys", "--table", "db1"]), done(""));
+
+    assert_eq!(kv(&at, &["restore", &file]), done("3 objects\n"));
+    let there = kv(&at, &["restore", &file, "--if-absent"]);
+    assert_eq!(there, done("0 objects; 3 were there already\n"));
+    let mut redis = Redis::connect(port);
+    assert_eq!(redis.ask(&[b"SELECT", b"1"]), b"+OK");
+    assert!(redis.ask(&[b"GET", b"first"]) == first && redis.ask(&[b"GET", b"second\xff"]) == second);
+    assert_eq!(redis.ask(&[b"GET", b"short"]), b"1");
+    drop(server);
+    // What was restored is in the next backup.
+    let (data, again) = (others.of("data"), others.of("again"));
+    let (status, told, said) = run(&["kv", "backup", "--data", &data, "--export", &again]);
+    assert!(status == Some(0) && told.contains("3 objects of 1 tables"), "{told}{said}");
+}
+
+#[test]
+fn a_restore_that_is_killed_between_two_parts_leaves_no_half_of_a_string() {
+    let (folder, others) = (Folder::new("long-killed"), Folder::new("long-killed-restored"));
+    let (first, second) = (binary(2 << 20), binary(20 << 20));
+    let file = back_up(&folder, &first, &second);
+    let (mut server, at, port) = start(&others);
+    let mut redis = Redis::connect(port);
+    assert_eq!(redis.ask(&[b"SELECT", b"1"]), b"+OK");
+    let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    farcall.args(["kv", "restore", &file, "--at", &at]).stdout(Stdio::null());
+    let mut restore = Server(farcall.spawn().expect("the program runs"));
+    let begun = Instant::now();
+    // The parts of the second one follow.
+    while redis.ask(&[b"EXISTS", b"first"]) != b":1" {
+        assert!(begun.elapsed() < LONG);
+    }
+    restore.0.kill().expect("it is a child");
+    restore.0.wait().expect("it is a child");
+    let half = redis.ask(&[b"GET", b"second\xff"]);
+    assert!(half == b"$-1" || half == second, "none of it, or all");
+    server.0.kill().expect("it runs");
+    server.0.wait().expect("it is a child");
+    let (_server, at, port) = start(&others);
+    let mut redis = Redis::connect(port);
+    assert_eq!(redis.ask(&[b"SELECT", b"1"]), b"+OK");
+    let half = redis.ask(&[b"GET", b"second\xff"]);
+    assert!(half == b"$-1" || half == second, "none of it, or all");
+    assert!(redis.ask(&[b"GET", b"first"]) == first);
+    assert_eq!(kv(&at, &["restore", &file]), done("3 objects\n"));
+    assert!(redis.ask(&[b"GET", b"second\xff"]) == second);
 }

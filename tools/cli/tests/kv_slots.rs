@@ -3,20 +3,19 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use common::clients::{fill, named, with_client};
 use common::stores::{Folder, LONG, Server, keys, kv, put};
-use farcall::bootstrap::{Bootstrap, HostPort, RANKS_MAX};
-use farcall::parameters::Settings;
-use farcall::{Endpoint, Node};
+use farcall::Endpoint;
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{PutRequest, hash_slot};
-use farcall_kv::{Client, Failure, Name, TableId, Value};
+use farcall_kv::{Client, Failure, Value};
 
 /// The slots that move: those of shard 0 of two.
 const SLOTS: &str = "0-8191";
@@ -35,12 +34,11 @@ impl Store {
     fn new(name: &str) -> Self {
         let folder = Folder::new(name);
         let backups = ["a", "b"].map(|name| folder.backup(name).0).into();
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let at = free.local_addr().expect("bound").to_string();
-        drop(free);
-        let mut store =
-            Self { folder, _backups: backups, shards: [None, None], at, doors: Default::default() };
-        store.start(0);
+        let words = arguments(0);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (first, at, door) = folder.start_saying("serve", &words, DOOR);
+        let (shards, doors) = ([Some(first), None], [door, String::new()]);
+        let mut store = Self { folder, _backups: backups, shards, at, doors };
         store.start(1);
         store
     }
@@ -48,7 +46,8 @@ impl Store {
     /// Starts the process of a shard, and waits until it serves.
     fn start(&mut self, shard: usize) {
         let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-        farcall.args(["kv", "serve", "--at", &self.at]).args(arguments(&self.folder, shard));
+        farcall.args(["kv", "serve", "--at", &self.at, "--registry", &self.folder.registry()]);
+        farcall.args(arguments(shard));
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
         self.doors[shard] = door(&mut server);
         self.shards[shard] = Some(server);
@@ -77,14 +76,12 @@ fn move_slots(at: &str, registry: &str, from: u32, to: u32) -> (Option<i32>, Str
     kv(at, &["move-slots", SLOTS, "--from", &from, "--to", &to, "--registry", registry])
 }
 
-fn arguments(folder: &Folder, shard: usize) -> Vec<String> {
+fn arguments(shard: usize) -> Vec<String> {
     let words = [
         "--shard",
         &shard.to_string(),
         "--shards",
         "2",
-        "--registry",
-        &folder.registry(),
         "--memory",
         "32M",
         "--tables",
@@ -97,13 +94,15 @@ fn arguments(folder: &Folder, shard: usize) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-/// Waits until a process says where its Redis clients connect, which it does when it serves.
+/// What a process says when it serves, and then where Redis clients connect.
+const DOOR: &str = "Redis clients connect to ";
+
+/// Waits until a process says where its Redis clients connect.
 fn door(server: &mut Server) -> String {
-    const SAYS: &str = "Redis clients connect to ";
     let mut out = BufReader::new(server.0.stdout.take().expect("it is piped"));
-    let said = out.by_ref().lines().map(|line| line.expect("text")).find(|line| line.starts_with(SAYS));
+    let said = out.by_ref().lines().map(|line| line.expect("text")).find(|line| line.starts_with(DOOR));
     server.0.stdout = Some(out.into_inner());
-    said.expect("it serves")[SAYS.len()..].to_owned()
+    said.expect("it serves")[DOOR.len()..].to_owned()
 }
 
 /// A client of Redis that sends lines.
@@ -179,7 +178,7 @@ fn an_export_over_a_move_is_refused() {
     let store = Store::new("export-slots");
     // Far more than the export, a pipe and a page have room for.
     let value = vec![b'v'; 256 << 10];
-    with_client(&store.at, |endpoint, client| {
+    with_client(&store.at, 2, |endpoint, client| {
         for number in 0..24 {
             let key = format!("long{number}");
             let value = Value::new(&value).expect("short");
@@ -310,33 +309,11 @@ struct Additions {
     is_over: AtomicBool,
 }
 
-fn named(key: &str) -> Name<'_> {
-    Name::new(TableId::of("orders").expect("short"), key.as_bytes()).expect("short")
-}
-
-/// Calls `work` with a client of the store, again when that is lost.
-fn with_client(at: &str, mut work: impl FnMut(&Endpoint, &Client<'_>) -> ControlFlow<()>) {
-    static RANK: AtomicU64 = AtomicU64::new(10_000);
-    let at = HostPort::parse(at).expect("a place");
-    loop {
-        // Shard 0 may be away; then nobody can join.
-        let rank = RANK.fetch_add(1, Ordering::Relaxed) as u32;
-        let Ok(bootstrap) = Bootstrap::join(&at, rank, RANKS_MAX, Duration::from_secs(1)) else { continue };
-        let node = Node::new(bootstrap, Settings::default());
-        let Ok(endpoint) = node.endpoint("ring+shm") else { continue };
-        let mut client = Client::new(&endpoint, 0..2);
-        client.be_patient(LONG);
-        if work(&endpoint, &client).is_break() {
-            return;
-        }
-    }
-}
-
 impl Additions {
     /// Adds to one number after the other, once each, until it is over.
     fn go_on(&self, at: &str) {
         let mut number = 0;
-        with_client(at, |endpoint, client| {
+        with_client(at, 2, |endpoint, client| {
             while !self.is_over.load(Ordering::Relaxed) {
                 let key = format!("count{number}");
                 let known = self.known(number);
@@ -398,24 +375,10 @@ impl Additions {
     }
 }
 
-/// Writes the objects that are copied, and looks that they are there, each once.
-fn fill(at: &str) {
-    let value = [7; 600];
-    with_client(at, |endpoint, client| {
-        let keys: Vec<String> = (0..OBJECTS).map(|number| format!("object{number}")).collect();
-        let value = Value::new(&value).expect("short");
-        let put = |key| PutRequest { name: named(key), value, condition: Condition::Always };
-        let puts: Vec<_> = keys.iter().map(|key| put(key)).collect();
-        let written = endpoint.block_on(client.multi_put(&puts));
-        assert!(written.iter().all(Result::is_ok), "{:?}", written.iter().find(|outcome| outcome.is_err()));
-        ControlFlow::Break(())
-    });
-}
-
 #[test]
 fn whoever_is_killed_a_range_has_one_owner_and_every_addition_happens_once() {
     let mut store = Store::new("move-slots-killed");
-    fill(&store.at);
+    fill(&store.at, 2, OBJECTS);
     let (additions, at) = (Additions::default(), store.at.clone());
     thread::scope(|scope| {
         let adds = scope.spawn(|| additions.go_on(&at));

@@ -5,7 +5,6 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,16 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use common::clients::{fill, named, with_client};
 use common::etcd::Etcd;
 use common::stores::{Folder, LONG, Server, keys, kv};
-use farcall::bootstrap::{Bootstrap, HostPort, RANKS_MAX};
-use farcall::parameters::Settings;
-use farcall::{Endpoint, Node};
+use farcall::Endpoint;
+use farcall_kv::Client;
 use farcall_kv::placement::{SlotMap, load_map};
 use farcall_kv::replicated::OpenRegistry;
-use farcall_kv::store::Condition;
-use farcall_kv::wire::{PutRequest, hash_slot};
-use farcall_kv::{Client, Name, TableId, Value};
+use farcall_kv::wire::hash_slot;
 
 const SHARDS: u32 = 4;
 
@@ -53,25 +50,20 @@ impl Store {
 
     fn in_folder(folder: Folder, level: &'static str) -> Self {
         let backups = ["a", "b"].map(|name| folder.backup(name).0).into();
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let at = free.local_addr().expect("bound").to_string();
-        drop(free);
-        let shards = (0..SHARDS).map(|_| None).collect();
+        let words = arguments(&folder, level, 0);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (first, at) = folder.start("serve", &words, "shard 0 of 4 serves");
+        let shards = [Some(first)].into_iter().chain((1..SHARDS).map(|_| None)).collect();
         let mut store = Self { shards, _backups: backups, at, level, folder };
-        (0..SHARDS).for_each(|shard| store.start(shard));
+        (1..SHARDS).for_each(|shard| store.start(shard));
         store
     }
 
     /// Starts the process of a shard, and waits until it serves.
     fn start(&mut self, shard: u32) {
         let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-        let (of, shards) = (shard.to_string(), SHARDS.to_string());
         farcall.args(["kv", "serve", "--at", &self.at, "--registry", &self.folder.registry()]);
-        farcall.args(["--shard", &of, "--shards", &shards, "--memory", "32M", "--lease", "2"]);
-        farcall.args(["--tables", &format!("orders:{}", self.level), "--spread", "0.3"]);
-        if self.level == FLUSHED {
-            farcall.args(["--data", &self.folder.of(&format!("shard-{shard}"))]);
-        }
+        farcall.args(arguments(&self.folder, self.level, shard));
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
         assert!(lines.any(|line| line.expect("text").contains(" serves ")), "shard {shard} serves");
@@ -124,39 +116,16 @@ impl Store {
     }
 }
 
-fn named(key: &str) -> Name<'_> {
-    Name::new(TableId::of("orders").expect("short"), key.as_bytes()).expect("short")
-}
-
-/// Calls `work` with a client of the store, again when that is lost.
-fn with_client(at: &str, mut work: impl FnMut(&Endpoint, &Client<'_>) -> ControlFlow<()>) {
-    static RANK: AtomicU64 = AtomicU64::new(10_000);
-    let at = HostPort::parse(at).expect("a place");
-    loop {
-        let rank = RANK.fetch_add(1, Ordering::Relaxed) as u32;
-        let bootstrap = Bootstrap::join(&at, rank, RANKS_MAX, LONG).expect("shard 0 lives");
-        let node = Node::new(bootstrap, Settings::default());
-        let endpoint = node.endpoint("ring+shm").expect("shared memory");
-        let mut client = Client::new(&endpoint, 0..SHARDS);
-        client.be_patient(LONG);
-        if work(&endpoint, &client).is_break() {
-            return;
-        }
+/// What the process of a shard is started with, beside where shard 0 is and the registry.
+fn arguments(folder: &Folder, level: &str, shard: u32) -> Vec<String> {
+    let (of, shards, tables) = (shard.to_string(), SHARDS.to_string(), format!("orders:{level}"));
+    let mut words = vec!["--shard", &of, "--shards", &shards, "--memory", "32M", "--lease", "2"];
+    words.extend(["--tables", &tables, "--spread", "0.3"]);
+    let data = folder.of(&format!("shard-{shard}"));
+    if level == FLUSHED {
+        words.extend(["--data", &data]);
     }
-}
-
-/// Writes the objects that are there from the start.
-fn fill(at: &str) {
-    let value = [7; 600];
-    with_client(at, |endpoint, client| {
-        let keys: Vec<String> = (0..OBJECTS).map(|number| format!("object{number}")).collect();
-        let value = Value::new(&value).expect("short");
-        let put = |key| PutRequest { name: named(key), value, condition: Condition::Always };
-        let puts: Vec<_> = keys.iter().map(|key| put(key)).collect();
-        let written = endpoint.block_on(client.multi_put(&puts));
-        assert!(written.iter().all(Result::is_ok), "{:?}", written.iter().find(|outcome| outcome.is_err()));
-        ControlFlow::Break(())
-    });
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// What a client knows of its numbers.
@@ -172,7 +141,7 @@ impl Additions {
     /// Adds to one number after the other, once each, until it is over. Each addition is acknowledged: the
     /// client is patient.
     fn go_on(&self, at: &str) {
-        with_client(at, |endpoint, client| {
+        with_client(at, SHARDS, |endpoint, client| {
             let mut number = 0;
             while !self.is_over.load(Ordering::Relaxed) {
                 let key = format!("count{number}");
@@ -239,7 +208,7 @@ fn check(store: &Store, additions: &Additions) {
 
 /// Does something to a store while a client adds to its numbers; then everything is there.
 fn while_adding(mut store: Store, act: impl FnOnce(&mut Store, &Additions)) {
-    fill(&store.at);
+    fill(&store.at, SHARDS, OBJECTS);
     let (additions, at) = (Additions::default(), store.at.clone());
     thread::scope(|scope| {
         let ends = EndsWith(&additions);

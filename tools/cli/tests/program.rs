@@ -9,7 +9,7 @@ use common::{farcall, records, sentence};
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 30] = [
+    let cases: [(&[&str], &str); 33] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -17,6 +17,12 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: `ecko` is no value of TEST; choose from echo, echoWorkload, basic, readDist, writeDist, readThroughput, writeThroughput, multiRead",
         ),
         (&["perf", "--sice", "1"], "farcall: there is no option `--sice`; did you mean `--sizes`?"),
+        (
+            &["kv", "export", "--file", "x"],
+            "farcall: there is no option `--file`; see `farcall kv export --help`",
+        ),
+        (&["kv", "get", "a", "b"], "farcall: `b` is one argument too many; see `farcall kv get --help`"),
+        (&["kv", "zzz"], "farcall: there is no command `zzz`; see `farcall kv --help`"),
         (
             &["perf", "--sizes", "100,1x"],
             "farcall: --sizes: `1x` is not a size; write a whole number of bytes such as 100, 10K or 1M",

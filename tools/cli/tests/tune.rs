@@ -193,6 +193,39 @@ fn a_finished_tuning_leaves_files_to_use_and_can_be_merged() {
 }
 
 #[test]
+fn a_dry_run_says_what_a_search_with_these_options_does() {
+    let folder = Folder::new("dry");
+    let space = folder.file("space.toml", SPACE);
+    let dry = |more: &[&str]| {
+        let output = output(&[&[path(&space), "--dry-run", "--json", "-"], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("it is JSON")
+    };
+    let trials = |more: &[&str]| dry(more)["trials"].as_u64().expect("a number");
+    let said = dry(&["--strategy", "race", "--confirm", "6", "--seed", "9"]);
+    assert_eq!((&said["strategy"], &said["confirm"], &said["seed"]), (&"race".into(), &6.into(), &9.into()));
+    assert_eq!(dry(&[])["strategy"], "halving");
+    assert!(trials(&["--budget", "400"]) > trials(&["--budget", "100"]));
+    assert!(trials(&["--confirm", "30"]) > trials(&["--confirm", "1"]));
+
+    // It is about what the search does.
+    let record = folder.0.join("run");
+    let plan = ["--strategy", "exhaustive", "--budget", "210", "--confirm", "1"];
+    let search = [&[path(&space), "--rehearse", "--quiet", "--record", path(&record)], &plan[..]].concat();
+    assert!(output(&search).status.success());
+    let journal = fs::read_to_string(record.join("journal.jsonl")).expect("it is there");
+    let (done, planned) = (journal.lines().count() as u64 - 1, trials(&plan));
+    assert!((done * 9 / 10..=done * 11 / 10).contains(&planned), "{planned} trials were planned of {done}");
+
+    let proposer = output(&[path(&space), "--dry-run", "--strategy", "proposer"]);
+    assert!(text(&proposer.stdout).contains("warning: the file names no proposer"), "{proposer:?}");
+    let synthetic = output(&[path(&space), "--dry-run", "--rehearse", "flat"]);
+    assert!(text(&synthetic.stdout).contains("trials on a flat synthetic landscape"), "{synthetic:?}");
+    let refused = output(&[path(&space), "--dry-run", "--record", path(&record)]);
+    assert_eq!(refused.status.code(), Some(2), "nothing is recorded");
+}
+
+#[test]
 fn mistakes_are_one_sentence_and_a_status() {
     let folder = Folder::new("mistakes");
     let sentence = |arguments: &[&str], status: i32| {

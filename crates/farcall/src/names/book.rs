@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::etcd::{Etcd, EtcdPlace};
+use super::registries::{Registries, Use};
 use super::target::Target;
 use super::written::{WatchedPlaces, WrittenDown};
 use super::{ListenError, Names, TargetError};
-use crate::bootstrap::{Directory, HostPort, JoinError, NameWatch, PublishError, ResolveError};
+use crate::bootstrap::{Directory, HostPort, JoinError, Listing, NameWatch, PublishError, ResolveError};
 use crate::transports::TransportKind;
 
 /// Where a process looks for names unless it is pointed elsewhere.
@@ -29,11 +30,25 @@ pub(crate) struct NamesBook {
     source: NamesSource,
     incarnation: u64,
     own: OnceLock<Arc<dyn Names>>,
-    /// By address. They stay: a process is pointed to few.
-    registries: Mutex<BTreeMap<String, Arc<dyn Names>>>,
+    registries: Registries,
     places: WatchedPlaces,
     /// How many listeners there are of each name and endpoint: the last one withdraws it.
     listeners: Mutex<BTreeMap<(String, String), usize>>,
+}
+
+/// What a connection leads to, kept up to date until this is dropped.
+pub(super) struct Watched {
+    // Dropped first: a registry that is still there is told so.
+    watch: NameWatch,
+    /// One that the connection itself names.
+    _registry: Option<Use>,
+}
+
+impl Watched {
+    /// What is known now.
+    pub(super) fn listing(&self) -> &Listing {
+        self.watch.listing()
+    }
 }
 
 /// Why a name cannot be watched.
@@ -57,7 +72,7 @@ impl NamesBook {
             source,
             incarnation,
             own: OnceLock::new(),
-            registries: Mutex::default(),
+            registries: Registries::default(),
             places: WatchedPlaces::default(),
             listeners: Mutex::default(),
         }
@@ -105,7 +120,7 @@ impl NamesBook {
         }
         let own: Arc<dyn Names> = match &self.source {
             NamesSource::Joined(directory) => Arc::clone(directory) as _,
-            NamesSource::Registry(place) => self.registry(place)?,
+            NamesSource::Registry(place) => self.registry(place)?.for_good(),
             NamesSource::Written(written) => Arc::clone(written) as _,
             NamesSource::Etcd(place) => Arc::new(Etcd::at(place, self.incarnation)),
         };
@@ -113,23 +128,27 @@ impl NamesBook {
     }
 
     /// The registry at a place, joined in the background when it was not yet.
-    fn registry(&self, place: &HostPort) -> Result<Arc<dyn Names>, JoinError> {
-        let mut registries = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(registry) = registries.get(&place.to_string()) {
-            return Ok(Arc::clone(registry));
-        }
-        let registry: Arc<dyn Names> = Arc::new(Directory::open_later(place, self.incarnation)?);
-        registries.insert(place.to_string(), Arc::clone(&registry));
-        Ok(registry)
+    fn registry(&self, place: &HostPort) -> Result<Use, JoinError> {
+        self.registries.at(place, || Ok(Arc::new(Directory::open_later(place, self.incarnation)?)))
+    }
+
+    /// The registries that connections named.
+    #[cfg(test)]
+    pub(super) fn registries(&self) -> &Registries {
+        &self.registries
     }
 
     /// Watches what an endpoint of `transport` is to connect to.
-    pub(crate) fn watch(&self, text: &str, transport: TransportKind) -> Result<NameWatch, WatchError> {
+    pub(super) fn watch(&self, text: &str, transport: TransportKind) -> Result<Watched, WatchError> {
         match Target::parse(text, transport)? {
-            Target::Name(name) => Ok(self.own()?.watch(&name)?),
-            Target::At { registry, name } => Ok(self.registry(&registry)?.watch(&name)?),
+            Target::Name(name) => Ok(Watched { watch: self.own()?.watch(&name)?, _registry: None }),
+            Target::At { registry, name } => {
+                let registry = self.registry(&registry)?;
+                Ok(Watched { watch: registry.names().watch(&name)?, _registry: Some(registry) })
+            }
             Target::Address { transport, place } => {
-                Ok(NameWatch::Shared(self.places.watch(transport, place)))
+                let watch = NameWatch::Shared(self.places.watch(transport, place));
+                Ok(Watched { watch, _registry: None })
             }
         }
     }

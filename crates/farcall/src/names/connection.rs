@@ -9,10 +9,10 @@ use std::rc::Rc;
 use farcall_base::{Address, AddressError, Instant, NO_RANK};
 
 use super::balance::Chooser;
-use super::book::WatchError;
+use super::book::{WatchError, Watched};
 use super::target::Target;
 use super::{Balance, NamedCall};
-use crate::bootstrap::{NameWatch, Server, URL_SCHEME, machine_number};
+use crate::bootstrap::{Server, URL_SCHEME, machine_number};
 use crate::endpoint::{CallError, Endpoint, Peer};
 use crate::transports::{TransportKind, address_for};
 use farcall_transport::Service;
@@ -36,7 +36,7 @@ pub struct Connection<'e> {
     name: String,
     /// The name under which its servers listen; `None` of an address.
     listed: Option<String>,
-    watch: NameWatch,
+    watch: Watched,
     /// Its servers are of another registry: a rank that one has there is nobody's here.
     is_elsewhere: bool,
     state: RefCell<State>,

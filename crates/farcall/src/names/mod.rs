@@ -11,6 +11,7 @@ mod call;
 mod connection;
 mod etcd;
 mod listener;
+mod registries;
 mod target;
 mod written;
 

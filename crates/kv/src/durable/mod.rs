@@ -42,7 +42,7 @@ pub(crate) use format::{Ending, FRAME_BYTES, frame_at};
 pub use level::{Level, REPLICAS_MAX};
 pub(crate) use recovery::{BlockSource, outline, outline_until};
 pub use recovery::{LogError, Recovered};
-pub use saved::{SavedLog, SavedObjects};
+pub use saved::{SavedLog, SavedLong, SavedLongs, SavedObjects};
 pub use statistics::{BUCKETS, Histogram, LogStatistics};
 
 use self::answers::Answers;

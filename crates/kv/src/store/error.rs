@@ -16,7 +16,10 @@ pub enum ReadError {
     #[error("the object is a collection, which Redis clients read")]
     Collection,
     /// Ask for it, or for a part of it, as a Redis client.
-    #[error("the object's value is longer than {} bytes, which Redis clients read", crate::VALUE_BYTES_MAX)]
+    #[error(
+        "the object's value is longer than {} bytes; Redis clients and `farcall kv export` read it",
+        crate::VALUE_BYTES_MAX
+    )]
     TooLong,
 }
 

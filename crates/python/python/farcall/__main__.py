@@ -1,4 +1,4 @@
-"""The program ``farcall``: ``python -m farcall perf echo``."""
+"""The program: ``farcall perf echo`` where the package is installed, or ``python -m farcall perf echo``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ def main() -> None:
     """Becomes the program that the wheel brought along, or else that of the search path."""
     shipped = Path(__file__).parent / "bin" / "farcall"
     program = str(shipped) if shipped.exists() else shutil.which("farcall")
-    if program is None:
+    # The package's own command is no program to become.
+    if program is None or Path(program).samefile(sys.argv[0]):
         sys.exit(
-            "python -m farcall: this wheel was built without the program; "
+            "farcall: this wheel was built without the program; "
             "build one with `make wheel`, or put `farcall` into the search path"
         )
     os.execv(program, [program, *sys.argv[1:]])

@@ -41,14 +41,18 @@ fn write_command(page: &mut String, before: &str, command: &Command) {
     let name = format!("{before} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     write!(page, "\n## {name}\n\n{}", wrapped(&cell(&about))).expect("a string takes everything");
-    if command.has_subcommands() {
-        for command in command.get_subcommands() {
-            write_command(page, &name, command);
-        }
-        return;
+    let arguments: Vec<_> = command.get_arguments().filter(|argument| argument.get_id() != "help").collect();
+    if !command.has_subcommands() || !arguments.is_empty() {
+        write_arguments(page, &arguments);
     }
+    for command in command.get_subcommands() {
+        write_command(page, &name, command);
+    }
+}
+
+fn write_arguments(page: &mut String, arguments: &[&Arg]) {
     page.push_str("\n| | value | default | |\n|---|---|---|---|\n");
-    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
+    for argument in arguments {
         let about = argument.get_help().map(ToString::to_string).unwrap_or_default();
         let defaults: Vec<_> =
             argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();

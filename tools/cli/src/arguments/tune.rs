@@ -19,7 +19,7 @@ pub struct Tune {
     #[arg(value_name = "FILE", required_unless_present_any = ["resume", "revalidate"])]
     pub file: Option<PathBuf>,
     /// The directory for journal, logs and results [default: the file's name with .tune, here]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate", "dry_run"])]
     pub record: Option<PathBuf>,
     /// Goes on with the tuning in a directory: runs the command that stands there, and says which
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "budget", "strategy", "confirm", "rehearse", "dry_run", "seed"])]
@@ -28,7 +28,7 @@ pub struct Tune {
     /// command that stands there, and says which
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "resume", "budget", "strategy", "rehearse", "dry_run"])]
     pub revalidate: Option<PathBuf>,
-    /// Counts and checks the rows, and runs nothing
+    /// Counts and checks the rows, says what a search with these options would do, and runs nothing
     #[arg(long)]
     pub dry_run: bool,
     /// With --dry-run: prints all rows

@@ -71,7 +71,9 @@ impl<'a> Row<'a> {
         // What others wrote may be any number.
         let level =
             |name| endpoints.iter().filter_map(|change| change.value(name)).fold(0, u64::saturating_add);
-        let rate = |name| endpoints.iter().filter_map(|change| change.rate(name)).sum();
+        // The sum of nothing would be -0.
+        let rate =
+            |name| endpoints.iter().filter_map(|change| change.rate(name)).fold(0.0, |sum, rate| sum + rate);
         let mut transports: Vec<_> = endpoints.iter().map(|change| change.transport()).collect();
         transports.sort_unstable();
         transports.dedup();

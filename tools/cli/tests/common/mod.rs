@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod clients;
 pub mod etcd;
 pub mod ranks;
 pub mod slurm;

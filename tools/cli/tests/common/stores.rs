@@ -56,6 +56,11 @@ impl Folder {
         start(command, &[&["--registry", &self.registry()], more].concat(), begins)
     }
 
+    /// The same, with the rest of the line.
+    pub fn start_saying(&self, command: &str, more: &[&str], begins: &str) -> (Server, String, String) {
+        start_saying(&[], command, &[&["--registry", &self.registry()], more].concat(), begins)
+    }
+
     /// A store that has no registry.
     pub fn start_alone(&self, more: &[&str]) -> (Server, String) {
         start("serve", more, "shard 0 of 1 serves")
@@ -98,6 +103,12 @@ fn start(command: &str, more: &[&str], begins: &str) -> (Server, String) {
 
 /// The same by another program, which becomes it.
 pub fn start_by(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Server, String) {
+    let (server, at, _) = start_saying(by, command, more, begins);
+    (server, at)
+}
+
+/// The same, with the rest of the line.
+pub fn start_saying(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Server, String, String) {
     let words = [by, &[env!("CARGO_BIN_EXE_farcall")]].concat();
     // The port may be another's: then the next one is tried.
     for attempt in 0..100 {
@@ -106,11 +117,11 @@ pub fn start_by(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Ser
         farcall.args(&words[1..]).args(["kv", command, "--at", &at]).args(more);
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut out = BufReader::new(server.0.stdout.take().expect("it is piped"));
-        let found = out.by_ref().lines().map(|line| line.expect("text")).any(|line| line.starts_with(begins));
-        if found {
+        let mut lines = out.by_ref().lines().map(|line| line.expect("text"));
+        if let Some(rest) = lines.find_map(|line| line.strip_prefix(begins).map(str::to_owned)) {
             // It may have more to say.
             server.0.stdout = Some(out.into_inner());
-            return (server, at);
+            return (server, at, rest);
         }
     }
     panic!("no free port for kv {command}");

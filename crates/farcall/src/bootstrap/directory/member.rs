@@ -29,6 +29,8 @@ const MISSING_WITHIN: Duration = Duration::from_millis(500);
 /// Membership; dropping it leaves the registry.
 pub(super) struct Member {
     shared: Arc<Shared>,
+    /// The thread, whose end is waited for. One that connects in the background may be in the middle of an
+    /// attempt, which takes its time: it ends in the background, too.
     thread: Option<JoinHandle<()>>,
     local: Option<Local>,
 }
@@ -81,13 +83,14 @@ impl Member {
                 (Some(local), Some(link.try_clone()?), Some(link))
             }
         };
+        let is_awaited = link.is_some();
         let state = Mutex::new(State::new(link));
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared { registry, join, state, changed: Condvar::new(), waker });
         let theirs = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("directory".to_owned());
         let thread = builder.spawn(move || theirs.run(reading))?;
-        Ok(Self { shared, thread: Some(thread), local })
+        Ok(Self { shared, thread: is_awaited.then_some(thread), local })
     }
 
     /// How this process stood to the registry when it joined.

@@ -210,8 +210,11 @@ impl Shared {
         (!state.stopping).then_some(())
     }
 
-    /// Tells a registry that may have started afresh all that it must know.
+    /// Tells a registry that may have started afresh all that it must know, unless the thread is to stop.
     fn resume(&self, state: &mut State, link: Link) -> Option<Link> {
+        if state.stopping {
+            return None;
+        }
         let reading = link.try_clone().ok()?;
         let now = Instant::now();
         if !state.registered.is_empty() {
@@ -236,9 +239,6 @@ impl Shared {
         (state.refused, state.trouble) = (None, None);
         state.forget_without_room();
         state.link = Some(link);
-        if state.stopping {
-            state.unlink();
-        }
         Some(reading)
     }
 }

@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use farcall_kv::store::ReadError;
-use farcall_kv::wire::{LeftOut, PutPartRequest};
-use farcall_kv::{Client, Failure as KvFailure, FoundPart, Name, VALUE_BYTES_MAX};
+use farcall_kv::wire::LeftOut;
+use farcall_kv::{Client, Failure as KvFailure, FoundPart, Name, TableId, VALUE_BYTES_MAX};
 use serde_json::{Value, json};
 
 use super::SCHEMA;
-use super::many::{Writing, named};
+use super::many::Writing;
 use super::refused::{About, Failed};
-use super::saved::{Line, Part};
+use super::saved::{Gathering, Line, Part};
 use super::show::show_object;
 use super::written::set_bytes;
 use crate::failure::Failure;
@@ -123,16 +123,14 @@ fn line(key: &[u8], part: &FoundPart, offset: u64) -> Value {
 
 /// Writes long values whose parts come line by line, one value at a time.
 pub struct Importer<'a> {
-    writing: &'a Writing<'a>,
-    /// The value that is not whole yet.
-    begun: Option<Begun>,
+    writing: Writing<'a>,
+    gathering: Gathering,
+    begun: Begun,
 }
 
+/// What is known of the value that is not whole yet.
+#[derive(Default)]
 struct Begun {
-    key: Vec<u8>,
-    value_bytes: u64,
-    /// How much of it there was.
-    offset: u64,
     /// The number that the shard knows it by.
     upload: u64,
     /// The object is there already, and is to be left alone.
@@ -140,93 +138,64 @@ struct Begun {
 }
 
 impl<'a> Importer<'a> {
-    pub fn new(writing: &'a Writing<'a>) -> Self {
-        Self { writing, begun: None }
+    pub fn new(writing: Writing<'a>) -> Self {
+        Self { writing, gathering: Gathering::default(), begun: Begun::default() }
+    }
+
+    /// The table that it writes to.
+    pub fn table(&self) -> TableId {
+        self.writing.table
     }
 
     /// Why no other line than the next part may follow, if that is so.
     pub fn lacks(&self) -> Option<String> {
-        let begun = self.begun.as_ref()?;
-        let (key, there, all) = (begun.key.escape_ascii(), begun.offset, begun.value_bytes);
-        Some(format!("the next part of the value of `{key}` is missing: {there} of {all} bytes were there"))
+        self.gathering.lacks()
     }
 
     /// Takes a line; says whether an object was written, or was there already, if one is complete.
     pub fn take(&mut self, line: &Line) -> Result<Result<Option<bool>, String>, Failure> {
         match line {
             Line::Object(_) => Ok(Err(self.lacks().unwrap_or_default())),
-            Line::Withdrawn(key) => match &self.begun {
-                Some(begun) if begun.key == *key => self.give_up().map(|()| Ok(None)),
-                _ => Ok(Err("it takes parts back that are not there".to_owned())),
+            Line::Withdrawn(key) => match self.gathering.take_back(key) {
+                Ok(rest) => self.leave(rest).map(|()| Ok(None)),
+                Err(reason) => Ok(Err(reason)),
             },
-            Line::Part(part) => match self.check(part) {
-                Ok(()) => self.write(part).map(Ok),
+            Line::Part(part) => match self.gathering.take(part) {
+                Ok(is_whole) => self.write(part, is_whole).map(Ok),
                 Err(reason) => Ok(Err(reason)),
             },
         }
     }
 
-    fn check(&self, part: &Part) -> Result<(), String> {
-        let is_next = |begun: &Begun| {
-            (&begun.key, begun.value_bytes, begun.offset) == (&part.key, part.value_bytes, part.offset)
-        };
-        match &self.begun {
-            Some(begun) if !is_next(begun) => return Err(self.lacks().unwrap_or_default()),
-            None if part.offset > 0 => return Err("the parts in front of it are missing".to_owned()),
-            _ => {}
+    fn write(&mut self, part: &Part, is_whole: bool) -> Result<Option<bool>, Failure> {
+        if part.offset == 0 {
+            self.begun = Begun::default();
         }
-        // The number is any that a part of this place may have.
-        let request = self.request(part, u64::from(part.offset > 0));
-        if request.is_ok_and(|request| request.is_part()) && !part.bytes.is_empty() {
-            return Ok(());
-        }
-        let sentence =
-            "it is no part of a value of more than 1 MiB: `value_bytes`, `offset` or its length is wrong";
-        Err(sentence.to_owned())
-    }
-
-    fn request<'p>(&self, part: &'p Part, upload: u64) -> Result<PutPartRequest<'p>, Failure> {
-        let Writing { table, condition, .. } = *self.writing;
-        let (value_bytes, offset) = (part.value_bytes, part.offset);
-        Ok(PutPartRequest {
-            name: named(table, &part.key)?,
-            condition,
-            upload,
-            value_bytes,
-            offset,
-            part: &part.bytes,
-        })
-    }
-
-    fn write(&mut self, part: &Part) -> Result<Option<bool>, Failure> {
-        let mut begun = self.begun.take().unwrap_or_else(|| Begun {
-            key: part.key.clone(),
-            value_bytes: part.value_bytes,
-            offset: 0,
-            upload: 0,
-            is_there: false,
-        });
-        if !begun.is_there {
-            let request = self.request(part, begun.upload)?;
-            match self.writing.write_part(&request)? {
-                Some(number) => begun.upload = number,
-                None => begun.is_there = true,
+        if !self.begun.is_there {
+            match self.ask(part)? {
+                Some(number) => self.begun.upload = number,
+                None => self.begun.is_there = true,
             }
         }
-        begun.offset += part.bytes.len() as u64;
-        if begun.offset == begun.value_bytes {
-            return Ok(Some(!begun.is_there));
-        }
-        self.begun = Some(begun);
-        Ok(None)
+        Ok(is_whole.then_some(!self.begun.is_there))
+    }
+
+    fn ask(&self, part: &Part) -> Result<Option<u64>, Failure> {
+        let Writing { table, condition, .. } = self.writing;
+        let request = part.request(table, condition, self.begun.upload).map_err(Failure::Usage)?;
+        self.writing.write_part(&request)
     }
 
     /// Leaves nothing of a value that is not whole.
     pub fn give_up(&mut self) -> Result<(), Failure> {
-        let Some(begun) = self.begun.take().filter(|begun| !begun.is_there) else { return Ok(()) };
-        let Begun { key, value_bytes, offset, upload, .. } = begun;
-        let nothing = Part { key, value_bytes, offset, bytes: Vec::new() };
-        let request = self.request(&nothing, upload)?;
-        self.writing.write_part(&request).map(drop)
+        let rest = self.gathering.give_up();
+        self.leave(rest)
+    }
+
+    fn leave(&self, rest: Option<Part>) -> Result<(), Failure> {
+        match rest {
+            Some(nothing) if !self.begun.is_there => self.ask(&nothing).map(drop),
+            _ => Ok(()),
+        }
     }
 }

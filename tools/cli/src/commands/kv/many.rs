@@ -216,7 +216,7 @@ pub fn import(import: &KvImport) -> Result<(), Failure> {
     let connection = Connection::open(&import.place)?;
     let writing = Writing::to(&connection, &import.table, import.if_absent)?;
     let (mut lines, mut imported) = (Lines::new(lines), Imported::default());
-    let mut long = Importer::new(&writing);
+    let mut long = Importer::new(writing);
     loop {
         let (batch, end) = read_batch(&mut lines, long.lacks());
         imported.count(&writing.write(&batch)?);
@@ -306,6 +306,7 @@ fn read_batch(lines: &mut Lines<impl BufRead>, lacking: Option<String>) -> (Vec<
 }
 
 /// Writes objects of a table.
+#[derive(Clone, Copy)]
 pub struct Writing<'a> {
     pub connection: &'a Connection,
     pub table: TableId,

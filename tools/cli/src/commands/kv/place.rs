@@ -66,7 +66,8 @@ pub fn join_as_client(place: &KvPlace, deadline: Instant) -> Result<(Bootstrap, 
         match Bootstrap::join(&at, rank, RANKS, attempt.min(left)) {
             Err(BootstrapError::Join(JoinError::Refused(Refusal::RankTaken { .. }))) => {}
             Err(BootstrapError::Join(JoinError::Unreachable { reason, .. })) => {
-                if place.registry.is_none() && is_refused(&at) {
+                // Whoever gives a time wants it to be waited for.
+                if place.registry.is_none() && place.timeout.is_none() && is_refused(&at) {
                     return Err(unreachable(format!("no store at {at}; {START}")));
                 }
                 if Instant::now() >= deadline {

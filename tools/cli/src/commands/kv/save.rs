@@ -14,9 +14,10 @@ use farcall_kv::{Failure as KvFailure, TableId};
 use serde_json::{Value, json};
 
 use super::SCHEMA;
+use super::long::Importer;
 use super::many::{IMPORT_BYTES, IMPORT_OBJECTS, Writing, named};
 use super::refused::Failed;
-use super::saved::{FORMAT, KeyAndValue, SavedObjects, Summed, Wrong, verify};
+use super::saved::{FORMAT, KeyAndValue, Line, SavedObjects, Summed, Wrong, verify};
 use super::way::Connection;
 use super::written::set_bytes;
 use crate::arguments::kv::{KvBackup, KvRestore};
@@ -40,8 +41,8 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
         let found = saved.recovered.objects;
         if saved.others > 0 {
             return Err(Failure::Run(format!(
-                "{}: {} objects are collections or long strings of Redis clients, or expire, which a file of \
-                 objects does not hold; copy the directory instead, while no process uses it",
+                "{}: {} objects are collections of Redis clients, or expire, which a file of objects does not \
+                 hold; copy the directory instead, while no process uses it",
                 path.display(),
                 saved.others
             )));
@@ -82,6 +83,18 @@ fn write_all(
             set_bytes(&mut object, "key", key);
             set_bytes(&mut object, "value", value);
             out.line(&object).map_err(Failure::output)?;
+        }
+        for ((table, key), long) in &saved.longs {
+            let Some(name) = names.get(table) else { continue };
+            for (offset, part) in long.parts() {
+                let mut line = json!({
+                    "table": name, "version": long.version(), "value_bytes": long.value_bytes(),
+                    "offset": offset,
+                });
+                set_bytes(&mut line, "key", key);
+                set_bytes(&mut line, "part", &part);
+                out.line(&line).map_err(Failure::output)?;
+            }
         }
     }
     out.end(objects).map_err(Failure::output)?;
@@ -159,11 +172,15 @@ pub fn restore(restore: &KvRestore) -> Result<(), Failure> {
     let connection = Connection::open(&restore.place)?;
     check_tables(&connection, &tables)?;
     let condition = if restore.if_absent { Condition::Absent } else { Condition::Always };
+    let (batches, counts, long) = (BTreeMap::new(), (0, 0), None);
     let mut writing =
-        Restoring { connection: &connection, condition, batches: BTreeMap::new(), counts: (0, 0) };
+        Restoring { connection: &connection, condition, tables: &tables, batches, long, counts };
     let mut saved = SavedObjects::open(open(file)?).map_err(|wrong| refused(file, &wrong))?;
-    while let Some((table, object)) = saved.next().map_err(|wrong| refused(file, &wrong))? {
-        writing.add(table, object)?;
+    while let Some((table, line)) = saved.next().map_err(|wrong| refused(file, &wrong))? {
+        match line {
+            Line::Object(object) => writing.add(table, object)?,
+            line => writing.add_part(&table, &line)?,
+        }
     }
     writing.flush_all()?;
     let (written, there) = writing.counts;
@@ -194,12 +211,36 @@ struct Batch {
 struct Restoring<'a> {
     connection: &'a Connection,
     condition: Condition,
+    /// The file's, with their levels.
+    tables: &'a BTreeMap<String, String>,
     batches: BTreeMap<String, Batch>,
+    /// Writes the long values of the table that it is of.
+    long: Option<Importer<'a>>,
     /// Those that were written, and those that were there already.
     counts: (u64, u64),
 }
 
-impl Restoring<'_> {
+impl<'a> Restoring<'a> {
+    /// Takes a line of a long value.
+    fn add_part(&mut self, table: &str, line: &Line) -> Result<(), Failure> {
+        let of = self.writing(table)?;
+        let mut long = self.long.take().filter(|long| long.table() == of.table).unwrap_or(Importer::new(of));
+        // The lines were looked at before the first one was written.
+        match long.take(line)?.map_err(Failure::Run)? {
+            Some(true) => self.counts.0 += 1,
+            Some(false) => self.counts.1 += 1,
+            None => {}
+        }
+        self.long = Some(long);
+        Ok(())
+    }
+
+    fn writing(&self, table: &str) -> Result<Writing<'a>, Failure> {
+        let id = TableId::of(table).map_err(Failure::run)?;
+        let (table_name, _) = self.tables.get_key_value(table).expect("the file names it");
+        Ok(Writing { connection: self.connection, table: id, table_name, condition: self.condition })
+    }
+
     fn add(&mut self, table: String, object: KeyAndValue) -> Result<(), Failure> {
         let batch = self.batches.entry(table.clone()).or_default();
         batch.bytes += object.0.len() + object.1.len();
@@ -218,10 +259,7 @@ impl Restoring<'_> {
     }
 
     fn flush(&mut self, table: &str, batch: &Batch) -> Result<(), Failure> {
-        let id = TableId::of(table).map_err(Failure::run)?;
-        let (connection, condition) = (self.connection, self.condition);
-        let of = Writing { connection, table: id, table_name: table, condition };
-        let outcomes = of.write(&batch.objects)?;
+        let outcomes = self.writing(table)?.write(&batch.objects)?;
         let done = outcomes.iter().flatten().count() as u64;
         self.counts.0 += done;
         self.counts.1 += outcomes.len() as u64 - done;

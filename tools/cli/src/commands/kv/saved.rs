@@ -1,8 +1,8 @@
 //! Files of objects, line by line: what `kv backup --export` and `kv export` write.
 //!
-//! Of a value that is longer than 1 MiB an export has a line for each part, one behind the other, so that
-//! whoever reads or writes it holds a part at a time. Where the value changed while it was read another line
-//! takes back what was written of it.
+//! Of a value that is longer than 1 MiB they have a line for each part, one behind the other, so that whoever
+//! reads holds a part at a time. Where the value changed while it was read another line takes back what was
+//! written of it: a backup has none of these.
 //!
 //! A file of a backup begins with what it is and which tables there are, and ends with the number of its
 //! objects and a checksum of all lines before, so that one that was cut off or changed is refused before
@@ -15,6 +15,8 @@ use std::io::{self, BufRead, Read, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use farcall_base::printable;
+use farcall_kv::store::Condition;
+use farcall_kv::wire::PutPartRequest;
 use farcall_kv::{Name, TABLES_MAX, TableId, Value};
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -94,9 +96,19 @@ impl ObjectLine {
         };
         Ok(Part { key, value_bytes, offset, bytes })
     }
+
+    fn line(mut self) -> Result<Line, String> {
+        if self.withdrawn == Some(true) {
+            return self.key().map(Line::Withdrawn);
+        }
+        match (&self.part, &self.part_base64) {
+            (None, None) => self.key_and_value().map(Line::Object),
+            _ => self.part().map(Line::Part),
+        }
+    }
 }
 
-/// A line of an export.
+/// A line that says something of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     Object(KeyAndValue),
@@ -117,6 +129,21 @@ pub struct Part {
     pub bytes: Vec<u8>,
 }
 
+impl Part {
+    /// What a shard is asked for it; the number is that of the upload.
+    pub fn request(
+        &self,
+        table: TableId,
+        condition: Condition,
+        upload: u64,
+    ) -> Result<PutPartRequest<'_>, String> {
+        let Self { key, value_bytes, offset, bytes } = self;
+        let name = Name::new(table, key).map_err(|error| error.to_string())?;
+        let (value_bytes, offset) = (*value_bytes, *offset);
+        Ok(PutPartRequest { name, condition, upload, value_bytes, offset, part: bytes })
+    }
+}
+
 /// Bytes that are text, or in base64 where they are none.
 fn bytes_of(name: &str, text: Option<String>, encoded: Option<String>) -> Result<Vec<u8>, String> {
     match (text, encoded) {
@@ -131,13 +158,57 @@ fn bytes_of(name: &str, text: Option<String>, encoded: Option<String>) -> Result
 
 /// A line of an export, whichever table it is of.
 pub fn decode_line(line: &[u8]) -> Result<Line, String> {
-    let mut line = ObjectLine::decode(line)?;
-    if line.withdrawn == Some(true) {
-        return line.key().map(Line::Withdrawn);
+    ObjectLine::decode(line)?.line()
+}
+
+/// How much there is of a value whose parts come line by line, in their order and one value at a time.
+#[derive(Default)]
+pub struct Gathering(Option<Part>);
+
+impl Gathering {
+    /// Why no other line than the next part may follow, if that is so.
+    pub fn lacks(&self) -> Option<String> {
+        let Part { key, value_bytes, offset, .. } = self.0.as_ref()?;
+        let key = key.escape_ascii();
+        Some(format!(
+            "the next part of the value of `{key}` is missing: {offset} of {value_bytes} bytes were there"
+        ))
     }
-    match (&line.part, &line.part_base64) {
-        (None, None) => line.key_and_value().map(Line::Object),
-        _ => line.part().map(Line::Part),
+
+    /// Takes the next part; says whether the value is whole with it.
+    pub fn take(&mut self, part: &Part) -> Result<bool, String> {
+        let Part { key, value_bytes, offset, bytes } = part;
+        let is_next =
+            |begun: &Part| (&begun.key, begun.value_bytes, begun.offset) == (key, *value_bytes, *offset);
+        match &self.0 {
+            Some(begun) if !is_next(begun) => return Err(self.lacks().unwrap_or_default()),
+            None if *offset > 0 => return Err("the parts in front of it are missing".to_owned()),
+            _ => {}
+        }
+        // The number is any that a part of this place may have.
+        let request = part.request(TableId(0), Condition::Always, u64::from(*offset > 0));
+        if bytes.is_empty() || !request.is_ok_and(|request| request.is_part()) {
+            let sentence = "it is no part of a value of more than 1 MiB: `value_bytes`, `offset` or its \
+                            length is wrong";
+            return Err(sentence.to_owned());
+        }
+        let offset = offset + bytes.len() as u64;
+        let begun = Part { key: key.clone(), value_bytes: *value_bytes, offset, bytes: Vec::new() };
+        self.0 = Some(begun).filter(|begun| begun.offset < begun.value_bytes);
+        Ok(self.0.is_none())
+    }
+
+    /// The parts that were there of this key's value are taken back.
+    pub fn take_back(&mut self, key: &[u8]) -> Result<Option<Part>, String> {
+        match &self.0 {
+            Some(begun) if begun.key == key => Ok(self.0.take()),
+            _ => Err("it takes parts back that are not there".to_owned()),
+        }
+    }
+
+    /// A part of nothing behind those that were there, if the value is not whole.
+    pub fn give_up(&mut self) -> Option<Part> {
+        self.0.take()
     }
 }
 
@@ -183,6 +254,8 @@ pub struct SavedObjects<R> {
     lines: Lines<R>,
     tables: BTreeMap<String, String>,
     objects: u64,
+    /// A value that is not whole yet, and its table.
+    gathering: (String, Gathering),
 }
 
 impl<R: BufRead> SavedObjects<R> {
@@ -215,30 +288,48 @@ impl<R: BufRead> SavedObjects<R> {
             return Err(lines.wrong(error.to_string()));
         }
         let tables = tables.into_iter().map(|TableLine { table, level }| (table, level)).collect();
-        Ok(Self { lines, tables, objects: 0 })
+        Ok(Self { lines, tables, objects: 0, gathering: Default::default() })
     }
 
-    /// The next object and its table; `None` at the end, which is what was written.
-    pub fn next(&mut self) -> Result<Option<(String, KeyAndValue)>, Wrong> {
+    /// The next line and the table that it is of; `None` at the end, which is what was written.
+    pub fn next(&mut self) -> Result<Option<(String, Line)>, Wrong> {
         let Some(line) = self.lines.next()? else {
             return Err(self.lines.wrong("the file was cut off: its end is missing".to_owned()));
         };
         let line = ObjectLine::decode(line);
         let line = line.map_err(|why| self.lines.wrong(format!("the file was damaged or cut off: {why}")))?;
-        let ObjectLine { table: Some(_), .. } = line else { return self.end(&line).map(|()| None) };
-        let table = line.table.clone().unwrap_or_default();
+        let Some(table) = line.table.clone() else { return self.end(&line).map(|()| None) };
         if !self.tables.contains_key(&table) {
             let why = "the object is of a table that the file does not name";
             return Err(self.lines.wrong(why.to_owned()));
         }
-        let object = line.key_and_value().map_err(|why| self.lines.wrong(why))?;
-        self.objects += 1;
-        Ok(Some((table, object)))
+        let line = line.line().map_err(|why| self.lines.wrong(why))?;
+        let is_whole = self.gather(&table, &line).map_err(|why| self.lines.wrong(why))?;
+        self.objects += u64::from(is_whole);
+        Ok(Some((table, line)))
+    }
+
+    /// Takes a line in its order; says whether an object is whole with it.
+    fn gather(&mut self, table: &str, line: &Line) -> Result<bool, String> {
+        let (of, gathering) = &mut self.gathering;
+        match (gathering.lacks(), line) {
+            (Some(lacks), Line::Object(_)) => return Err(lacks),
+            (Some(lacks), _) if of != table => return Err(lacks),
+            _ => table.clone_into(of),
+        }
+        match line {
+            Line::Object(_) => Ok(true),
+            Line::Part(part) => gathering.take(part),
+            Line::Withdrawn(key) => gathering.take_back(key).map(|_| false),
+        }
     }
 
     fn end(&mut self, line: &ObjectLine) -> Result<(), Wrong> {
         if line.crc32c.is_none() {
             return Err(self.lines.wrong("it is no object".to_owned()));
+        }
+        if let Some(lacks) = self.gathering.1.lacks() {
+            return Err(self.lines.wrong(lacks));
         }
         let crc = format!("{:08x}", self.lines.crc);
         let is_whole = (line.objects, line.crc32c.as_deref()) == (Some(self.objects), Some(&*crc));
@@ -365,12 +456,44 @@ mod tests {
         ] {
             assert!(decode_line(wrong.as_bytes()).is_err(), "{wrong}");
         }
-        // A backup has whole objects.
-        assert!(
-            sentence(&file(&[
-                json!({ "table": "t", "key": "a", "value_bytes": 9, "offset": 0, "part": "b" })
-            ]))
-            .contains("has neither `value`")
-        );
+    }
+
+    #[test]
+    fn a_backup_with_a_value_that_is_not_whole_is_refused() {
+        const BYTES: usize = (2 << 20) + 5;
+        let of = |table: &str, key: &str, offset: usize, bytes: usize| {
+            let part = "x".repeat(bytes);
+            json!({ "table": table, "key": key, "value_bytes": BYTES, "offset": offset, "part": part })
+        };
+        let all: Vec<_> = (0..BYTES).step_by(256 << 10).collect();
+        let part = |at: &usize| of("t", "k", *at, (BYTES - at).min(256 << 10));
+        let lines: Vec<_> = all.iter().map(part).collect();
+        let written = |lines: &[serde_json::Value], objects: u64| {
+            let mut out = Summed::new(Vec::new());
+            let tables = json!([{ "table": "t", "level": "flushed" }, { "table": "u", "level": "flushed" }]);
+            out.line(&json!({ "schema": FORMAT, "tables": tables })).expect("memory");
+            lines.iter().for_each(|line| out.line(line).expect("memory"));
+            out.end(objects).expect("memory");
+            out.out
+        };
+        assert_eq!(verify(&written(&lines, 1)[..]).map(|(_, objects)| objects), Ok(1));
+        let lacks = "the next part of the value of `k` is missing: 1048576 of 2097157 bytes were there";
+        let other = |line: serde_json::Value| [&lines[..4], &[line], &lines[4..]].concat();
+        for (broken, why) in [
+            (lines[..4].to_vec(), lacks),
+            ([&lines[..4], &lines[5..]].concat(), lacks),
+            (other(json!({ "table": "t", "key": "a", "value": "b" })), lacks),
+            (other(of("t", "j", 1 << 20, 256 << 10)), lacks),
+            (other(of("u", "k", 1 << 20, 256 << 10)), lacks),
+            (lines[1..].to_vec(), "the parts in front of it are missing"),
+            (other(of("t", "k", 1 << 20, 5)), "it is no part of a value of more than 1 MiB"),
+        ] {
+            let found = verify(&written(&broken, 1)[..]).expect_err("it is refused");
+            assert!(found.why.contains(why), "{}", found.why);
+        }
+        // One object too many, or none, is not what was written.
+        for objects in [0, 2] {
+            assert!(verify(&written(&lines, objects)[..]).is_err());
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use farcall_lab::run::bench::Bench;
-use farcall_tune::experiment::{Experiment, ExperimentFile};
+use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
 use farcall_tune::import::otpo;
 use farcall_tune::journal::Begin;
 use farcall_tune::landscape::Shape;
@@ -15,6 +15,7 @@ use farcall_tune::objective::{
 use farcall_tune::plan::Plan;
 use farcall_tune::search::Problem;
 use farcall_tune::space::Rows;
+use farcall_tune::tuning::Tuning;
 
 use super::directory::Directory;
 use crate::arguments::{LandscapeArgument, MEASURED, Tune};
@@ -80,9 +81,26 @@ impl Loaded {
         Plan { rehearsal: tune.rehearse.is_some(), flat, ..plan }
     }
 
-    /// What would keep the first trial from running, as far as it can be seen from here.
-    pub fn missing(&self) -> Option<String> {
-        Some(self.objective.as_ref()?.check().err()?.to_string())
+    /// What would keep a search from running, as far as it can be seen from here.
+    pub fn missing(&self, plan: &Plan) -> Vec<String> {
+        let has_proposer = plan.strategy != StrategyName::Proposer || plan.proposer.is_some();
+        let proposer = (!has_proposer).then(|| "the file names no proposer for that strategy".to_owned());
+        // A rehearsal runs no command.
+        let objective = self.objective.as_ref().filter(|_| !plan.rehearsal);
+        let objective = objective.and_then(|objective| Some(objective.check().err()?.to_string()));
+        proposer.into_iter().chain(objective).collect()
+    }
+
+    /// About how many trials a plan has, with its confirmation. Nothing is started for it: another program
+    /// that proposes is asked for as many rows as are drawn at random instead.
+    pub fn trials(&self, plan: &Plan) -> Result<usize, Failure> {
+        let strategy = match plan.strategy {
+            StrategyName::Proposer => StrategyName::Halving,
+            strategy => strategy,
+        };
+        let plan = Plan { strategy, ..plan.clone() };
+        let tuning = Tuning::begin(&self.problem, &plan, None).map_err(Failure::run)?;
+        Ok(tuning.session().remaining())
     }
 
     /// The command of the reference and the proposer, as far as there are any: what others wrote into a

@@ -44,7 +44,7 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
     let loaded = Loaded::read(file, tune)?;
     let mut report = Report::open(tune.output.json.as_ref())?;
     if tune.dry_run {
-        return show::dry_run(&loaded, tune.rows, &mut report);
+        return show::dry_run(&loaded, &loaded.plan(tune), tune.rows, &mut report);
     }
     show::findings(&loaded.problem, &mut report)?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();

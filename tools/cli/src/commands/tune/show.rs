@@ -1,6 +1,7 @@
 //! What is printed.
 
 use farcall_base::printable;
+use farcall_tune::plan::Plan;
 use farcall_tune::result::{Summary, lines};
 use farcall_tune::search::Problem;
 use farcall_tune::space::{Coverage, lint};
@@ -14,8 +15,8 @@ use crate::output::Report;
 /// The version of the JSON objects of this command.
 const SCHEMA: &str = "farcall.tune.v1";
 
-/// The rows, what each requirement rejects, and what looks wrong.
-pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), Failure> {
+/// The rows, what each requirement rejects, what a search would do, and what looks wrong.
+pub fn dry_run(loaded: &Loaded, plan: &Plan, rows: bool, report: &mut Report) -> Result<(), Failure> {
     let problem = &loaded.problem;
     let Problem { space, environments, .. } = problem;
     let count = problem.rows.len();
@@ -44,10 +45,20 @@ pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), F
             ))?;
         }
     }
+    let (trials, strategy) = (loaded.trials(plan)?, plan.strategy.name());
+    let on = match (plan.rehearsal, plan.flat) {
+        (false, _) => "",
+        (true, false) => " on a synthetic landscape",
+        (true, true) => " on a flat synthetic landscape",
+    };
+    let (confirm, seed) = (plan.confirm, plan.seed);
+    report.line(format_args!(
+        "{strategy}: about {trials} trials{on}, with {confirm} blocks of confirmation, by seed {seed}"
+    ))?;
     let found: Vec<String> = lint(space, &problem.rows, environments)
         .iter()
         .map(ToString::to_string)
-        .chain(loaded.missing())
+        .chain(loaded.missing(plan))
         .collect();
     for finding in &found {
         report.line(format_args!("warning: {finding}"))?;
@@ -58,6 +69,10 @@ pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), F
         "rows": count,
         "environments": environments.len(),
         "complete": matches!(problem.rows.coverage(), Coverage::Whole { .. }),
+        "strategy": strategy,
+        "trials": trials,
+        "confirm": confirm,
+        "seed": seed,
         "warnings": found,
     }))?;
     if rows {

@@ -9,7 +9,7 @@ use farcall_base::{Principal, Random, SipKey};
 use farcall_disk::testing::{Faults, SimulatedDisk};
 
 use super::Engine;
-use crate::durable::{LOG_BYTES_MIN, Level};
+use crate::durable::{LOG_BYTES_MIN, Level, SavedLog};
 use crate::resp::Options;
 use crate::resp::command::call::joined;
 use crate::resp::parse::Args;
@@ -93,10 +93,7 @@ impl World {
             let name = Name::new(table, &key).expect("a good key");
             let text = match store.any_collection(name).expect("its table") {
                 None => match store.get(name).expect("its table") {
-                    Some(object) if object.is_long() => {
-                        let value = object.to_vec();
-                        format!("{} bytes, {:x}", value.len(), crc32c::crc32c(&value))
-                    }
+                    Some(object) if object.is_long() => long_text(&object.to_vec()),
                     object => format!("{:?}", object.map(|object| object.to_vec())),
                 },
                 Some(collection) => contents(collection),
@@ -153,10 +150,12 @@ impl World {
     }
 
     /// The power goes and comes back: what is there must be one of the states, and not one before the last
-    /// that was answered.
+    /// that was answered. A copy of the log for elsewhere has the same.
     fn cut(&mut self, random: &mut Random) {
-        loop {
+        let saved = loop {
             self.disk.cut_power();
+            self.disk.set_faults(Faults::default());
+            let saved = saved(&self.disk);
             // Now and then it goes again while the log is opened.
             let power_fails_after = random.chance(0.2).then(|| random.below(20));
             self.disk.set_faults(Faults { power_fails_after, ..Faults::default() });
@@ -164,14 +163,20 @@ impl World {
                 && !self.disk.is_dark()
             {
                 (self.shard, self.engine) = (shard, engine);
-                break;
+                break saved;
             }
-        }
+        };
         self.disk.set_faults(Faults { polls_max: random.below(4), ..Faults::default() });
         self.session = Session::new(1, String::new(), Principal::Unproven, true, 0);
         self.waiting.clear();
         self.begin_turn();
         let found = self.state();
+        // Strings that do not expire.
+        let is_saved =
+            |text: &str| text.starts_with("Some(") || text.starts_with(|c: char| c.is_ascii_digit());
+        let strings = found.iter().filter(|(_, (text, deadline))| deadline.is_none() && is_saved(text));
+        let strings: BTreeMap<_, _> = strings.map(|(key, (text, _))| (key.clone(), text.clone())).collect();
+        assert_eq!(saved, strings, "what a copy of the log has");
         let now = self.now_ms;
         let visible = |state: &State| -> State {
             let is_there = |deadline: &Option<u64>| deadline.is_none_or(|deadline| deadline > now);
@@ -184,6 +189,26 @@ impl World {
         assert!(place >= self.answered, "command {} was answered, and {place} are there", self.answered);
         (self.states, self.answered) = (vec![found], 0);
     }
+}
+
+fn long_text(value: &[u8]) -> String {
+    format!("{} bytes, {:x}", value.len(), crc32c::crc32c(value))
+}
+
+/// What a copy of the log has, as the same text.
+fn saved(disk: &SimulatedDisk) -> BTreeMap<Vec<u8>, String> {
+    let saved = SavedLog::read(&mut disk.clone()).expect("it is a log").unwrap_or_default();
+    let short = saved.objects.into_iter().map(|((_, key), (_, value))| (key, format!("{:?}", Some(value))));
+    let long = saved.longs.into_iter().map(|((_, key), long)| {
+        let mut value = Vec::new();
+        for (offset, part) in long.parts() {
+            assert_eq!(offset, value.len() as u64, "parts are neighbours");
+            value.extend_from_slice(&part);
+        }
+        assert_eq!(long.value_bytes(), value.len() as u64);
+        (key, long_text(&value))
+    });
+    short.chain(long).collect()
 }
 
 fn contents(collection: &Collection) -> String {

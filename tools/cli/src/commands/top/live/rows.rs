@@ -137,8 +137,9 @@ fn stalls<'c>(changes: impl Iterator<Item = &'c Change<'c>>) -> Cell {
 }
 
 fn process(seen: &Readings, then: &Sample, now: &Sample, changes: &[Change<'_>]) -> Row {
+    // The sum of nothing would be -0.
     let sum = |of: &dyn Fn(&Change<'_>) -> f64| -> f64 {
-        changes.iter().filter(|change| change.is_endpoint()).map(of).sum()
+        changes.iter().filter(|change| change.is_endpoint()).map(of).fold(0.0, |sum, one| sum + one)
     };
     let level = |name: &'static str| whole(sum(&|change| change.value(name).unwrap_or(0) as f64) as u64);
     let per_second = |name: &'static str| rate(sum(&|change| change.rate(name).unwrap_or(0.0)));
