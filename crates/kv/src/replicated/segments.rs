@@ -6,7 +6,7 @@ use farcall::Deferred;
 use farcall_disk::BLOCK_BYTES;
 use farcall_replica::{Answered, Backup, Handled, LogId, PIECE_BYTES_MAX, Refusal, Request, Subject};
 
-use crate::durable::parts::{Weights, checked, select};
+use crate::durable::parts::{CheckedSegment, Weights, select};
 use crate::durable::{Ending, FRAME_BYTES, frame_at};
 use crate::placement::{SlotRange, SlotSet};
 use crate::wire::{Fields, HASH_SLOTS, Malformed};
@@ -95,15 +95,16 @@ impl SegmentRequest {
 
     /// What a segment says to it; a damaged one is refused as a disk that cannot be read is.
     fn answer(&self, segment: &[u8]) -> Answered {
-        let segment = checked(self.log, &self.segment, segment).map_err(|_| Refusal::DiskFailed)?;
+        let segment = CheckedSegment::new(self.log, &self.segment, segment);
+        let segment = segment.map_err(|_| Refusal::DiskFailed)?;
         let mut answer = Vec::new();
         match &self.asked {
             Asked::Weights => {
                 let mut weights = Weights::default();
-                weights.add_segment(self.log, segment);
+                weights.add_segment(&segment);
                 weights.encode(&mut answer);
             }
-            Asked::Records(ranges) => select(self.log, segment, &SlotSet::of_all(ranges), &mut answer),
+            Asked::Records(ranges) => select(&segment, &SlotSet::of_all(ranges), &mut answer),
         }
         Ok(answer)
     }
