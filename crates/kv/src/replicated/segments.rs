@@ -112,17 +112,17 @@ impl SegmentRequest {
 
 /// A segment that a backup reads, by the same requests as a primary's.
 #[derive(Debug)]
-pub struct SegmentReading {
+pub struct SegmentReading<To = Deferred> {
     /// Who is answered.
-    pub to: Deferred,
+    pub to: To,
     request: SegmentRequest,
     read: Vec<u8>,
     /// The number under which the next piece was promised.
     promised: Option<u64>,
 }
 
-impl SegmentReading {
-    pub fn new(request: SegmentRequest, to: Deferred) -> Self {
+impl<To> SegmentReading<To> {
+    pub fn new(request: SegmentRequest, to: To) -> Self {
         Self { to, request, read: Vec::new(), promised: None }
     }
 

@@ -41,8 +41,8 @@ const STANDS_STILL_LEASES: u32 = 2;
 /// one that is gone, and whose turn comes once this has ended.
 const BUSY_FOR_MAX: Duration = Duration::from_secs(10);
 
-/// A shard has its part after so long at the latest, and the time in which so many bytes a second are read of
-/// the log, once for each that takes a part: less than any disk and network of today give.
+/// A shard has its part after so long at the latest, and the time in which the log is read at this rate, once
+/// for each that takes a part: less than any disk and network of today give.
 const PART_WITHIN: Duration = Duration::from_secs(60);
 
 /// See there.
@@ -214,6 +214,11 @@ impl Spreading {
             return Err(SpreadError::Lives { shard: log.shard });
         }
         Ok(number)
+    }
+
+    /// What was claimed.
+    pub fn record(&self) -> &Record {
+        &self.record
     }
 
     pub fn give_up<T>(&mut self, number: u64, reason: String) -> Result<T, SpreadError> {
