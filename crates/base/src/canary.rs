@@ -27,8 +27,6 @@ pub enum Rule {
     Results,
     /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
-    /// A primary that begins gives up what others are about to take over of its shard.
-    SettledSpreads,
     /// A deleted object has a tombstone in the log.
     Tombstones,
 }

@@ -7,16 +7,12 @@ use farcall_swarm::FailoverCase;
 const CASE: FailoverCase =
     FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false, shards: 1 };
 
-/// Others take over a shard in parts.
-const SPREAD: FailoverCase = FailoverCase { shards: 3, steps: 16_000, ..CASE };
-
-/// A rule that is left out, in which histories, and what must be said of it.
-const CANARIES: [(Rule, FailoverCase, &[&str]); 5] = [
-    (Rule::Fences, CASE, &["an acknowledged write is lost", "two primaries gave it", "no order explains"]),
-    (Rule::Leases, CASE, &["a read went back", "an acknowledged write is lost", "no order explains"]),
-    (Rule::RecordedReplicas, CASE, &["an acknowledged write is lost", "no order explains"]),
-    (Rule::Results, CASE, &["no order explains", "one addition was answered with"]),
-    (Rule::SettledSpreads, SPREAD, &["an acknowledged write is lost", "no order explains"]),
+/// A rule that is left out, and what must be said of it.
+const CANARIES: [(Rule, &[&str]); 4] = [
+    (Rule::Fences, &["an acknowledged write is lost", "two primaries gave it", "no order explains"]),
+    (Rule::Leases, &["a read went back", "an acknowledged write is lost", "no order explains"]),
+    (Rule::RecordedReplicas, &["an acknowledged write is lost", "no order explains"]),
+    (Rule::Results, &["no order explains", "one addition was answered with"]),
 ];
 
 /// Seeds within which a canary must be noticed.
@@ -24,8 +20,8 @@ const SEEDS: u64 = 400;
 
 #[test]
 fn each_rule_of_replication_that_is_left_out_is_noticed_by_name() {
-    for (rule, of, words) in CANARIES {
-        let case = |seed| FailoverCase { seed, ..of };
+    for (rule, words) in CANARIES {
+        let case = |seed| FailoverCase { seed, ..CASE };
         leave_out(Some(rule));
         let noticed = (1..=SEEDS).find_map(|seed| {
             let violations = case(seed).judge().violations;

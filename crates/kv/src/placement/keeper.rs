@@ -8,7 +8,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use farcall_base::canary::{Rule, leaves_out};
 use farcall_replica::{Compared, Registry, RegistryError};
 
 use super::{MoveRefused, SlotMap, SlotRange};
@@ -102,7 +101,7 @@ pub fn give_up_move(
 pub fn settle(registry: &mut dyn Registry, (shard, shards): (u32, u32)) -> Result<Arc<SlotMap>, KeeperError> {
     let why = format!("shard {shard} has a new primary");
     let mut map = load_map(registry, shards)?.0;
-    while map.number_of(shard).is_some() && !leaves_out(Rule::SettledSpreads) {
+    while map.number_of(shard).is_some() {
         map = change(registry, shards, |map| {
             Ok(map.number_of(shard).and_then(|number| map.given_up(number, &why)))
         })?;
