@@ -222,14 +222,25 @@ impl<'a> Request<'a> {
 
 /// A part of a block image without the zeros at its end.
 pub fn without_zeros(mut blocks: &[u8]) -> &[u8] {
-    // Whole blocks first: most of a new image is blank.
-    while let Some((rest, last)) = blocks.split_last_chunk::<BLOCK_BYTES>()
-        && *last == [0; BLOCK_BYTES]
+    // Whole blocks first: most of a new image is blank. Then lines: of a block that one short write is in,
+    // nearly all of them are, and byte by byte that would take longer than the way to a backup.
+    blocks = without_blank::<BLOCK_BYTES>(blocks);
+    blocks = without_blank::<LINE_BYTES>(blocks);
+    let end = blocks.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &blocks[..end]
+}
+
+/// Bytes that are compared at a time.
+const LINE_BYTES: usize = 64;
+
+/// The same without the zeros at its end, as far as they are whole chunks.
+fn without_blank<const BYTES: usize>(mut blocks: &[u8]) -> &[u8] {
+    while let Some((rest, last)) = blocks.split_last_chunk::<BYTES>()
+        && *last == [0; BYTES]
     {
         blocks = rest;
     }
-    let end = blocks.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    &blocks[..end]
+    blocks
 }
 
 /// Takes a message apart from its start.
@@ -324,5 +335,19 @@ mod tests {
         let long = Request::Write { sequence: 1, at: 0, bytes: 4096, flush: false, data: &[1; 4097] };
         assert_eq!(Request::decode(&long.encode(of)), None);
         assert_eq!(Held::decode_all(&[0; 15]), None);
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_left_out_wherever_they_begin() {
+        let lengths = [0, 1, 63, 64, 65, BLOCK_BYTES, 2 * BLOCK_BYTES];
+        for bytes in lengths {
+            let mut blocks = vec![0; bytes];
+            assert_eq!(without_zeros(&blocks), [], "{bytes} bytes");
+            for last in 0..bytes {
+                blocks[last] = 1;
+                assert_eq!(without_zeros(&blocks).len(), last + 1, "{bytes} bytes");
+                blocks[last] = 0;
+            }
+        }
     }
 }

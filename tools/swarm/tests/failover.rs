@@ -14,7 +14,8 @@ fn seeds() -> core::ops::Range<u64> {
     first..first + count
 }
 
-const CASE: FailoverCase = FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false };
+const CASE: FailoverCase =
+    FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false, shards: 1 };
 
 fn judged(case: FailoverCase) -> FailoverFindings {
     let mut all = FailoverFindings::default();
@@ -27,9 +28,13 @@ fn judged(case: FailoverCase) -> FailoverFindings {
         all.done += findings.done;
         all.primaries += findings.primaries;
         all.deposed += findings.deposed;
+        all.spreads += findings.spreads;
     }
-    let FailoverFindings { operations, done, primaries, deposed, .. } = all;
-    println!("{operations} operations, {done} answers, {primaries} primaries, {deposed} of them deposed");
+    let FailoverFindings { operations, done, primaries, deposed, spreads, .. } = all;
+    println!(
+        "{operations} operations, {done} answers, {primaries} primaries, {deposed} deposed, in {spreads} \
+         histories a shard taken over in parts"
+    );
     let count = seeds.end - seeds.start;
     assert!(all.done > 3 * count && all.primaries > count, "{all:?}");
     all
@@ -48,4 +53,19 @@ fn nothing_acknowledged_is_lost_with_replicas_on_disks_that_all_lose_their_power
 #[test]
 fn one_replica_and_few_backups_are_enough() {
     judged(FailoverCase { replicas: 1, backups: 2, ..CASE });
+}
+
+/// A store of three shards, of which the last one has a primary, is taken over by the others, or is served
+/// again.
+const SPREAD: FailoverCase = FailoverCase { shards: 3, steps: 16_000, ..CASE };
+
+#[test]
+fn nothing_acknowledged_is_lost_when_others_take_over_a_shard_in_parts() {
+    let found = judged(SPREAD);
+    assert!(found.spreads > 0, "{found:?}");
+}
+
+#[test]
+fn nor_with_replicas_on_disks_that_all_lose_their_power() {
+    judged(FailoverCase { flushed: true, ..SPREAD });
 }

@@ -4,7 +4,8 @@
 use farcall_base::canary::{Rule, leave_out};
 use farcall_swarm::FailoverCase;
 
-const CASE: FailoverCase = FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false };
+const CASE: FailoverCase =
+    FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false, shards: 1 };
 
 /// A rule that is left out, and what must be said of it.
 const CANARIES: [(Rule, &[&str]); 4] = [

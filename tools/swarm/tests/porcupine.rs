@@ -79,7 +79,7 @@ fn drawn(seed: u64) -> Vec<Operation> {
 
 /// Histories of fail-over, as they are and with a rule left out.
 fn of_fail_over() -> Vec<Vec<Operation>> {
-    let case = |seed| FailoverCase { seed, steps: 8000, backups: 4, replicas: 2, flushed: false };
+    let case = |seed| FailoverCase { seed, steps: 8000, backups: 4, replicas: 2, flushed: false, shards: 1 };
     let histories = [(None, 1), (None, 2), (Some(Rule::Results), 6), (Some(Rule::Leases), 15)];
     let history = |(rule, seed)| {
         leave_out(rule);

@@ -108,6 +108,8 @@ pub struct Durable {
     scrub: LogScrub,
     tables: Vec<DurableTable>,
     answers: Answers,
+    /// No disk is waited for, here or at a backup.
+    is_in_memory: bool,
     /// What its disk is mirrored by, if it is.
     mirror: Option<Mirror>,
     /// It was asked to hand over: it says nothing new.
@@ -190,6 +192,7 @@ impl Durable {
             scrub: LogScrub::default(),
             tables,
             answers: Answers::default(),
+            is_in_memory: mirror.as_ref().is_some_and(|mirror| !mirror.is_flushed()),
             mirror,
             is_leaving: false,
             is_overdue: false,
@@ -357,7 +360,8 @@ impl Durable {
 
     /// A turn: looks at what the disk has done, and flushes what was gathered once a turn brings no more of
     /// it. Answers to earlier writes bring the next ones: a group that is flushed too early leaves them to
-    /// the one after it. Says whether something happened.
+    /// the one after it, which costs them a flush. Where no disk is waited for it costs less than the turn.
+    /// Says whether something happened.
     #[inline]
     pub fn turn(&mut self, store: &mut Store, results: &Results) -> bool {
         self.results_bytes = results.bytes();
@@ -378,7 +382,7 @@ impl Durable {
         let bytes = self.journal.gathered_bytes();
         if bytes > 0 {
             self.turns += 1;
-            if bytes == self.seen_bytes || self.turns >= GATHERING_TURNS_MAX {
+            if self.is_in_memory || bytes == self.seen_bytes || self.turns >= GATHERING_TURNS_MAX {
                 self.commit(store);
             }
         }

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use farcall_disk::Blocks;
 
-use super::format::{GroupHeader, Record, records};
+use super::format::{Record, records};
+use super::recovery::Group;
 
 /// What tells most records of a segment apart.
 type Mark = (u64, u64);
@@ -19,20 +20,24 @@ pub struct Moved {
     segment: Option<u64>,
     /// What the segment has, until all of the log was seen.
     held: HashMap<Mark, Vec<u8>>,
+    /// The highest second number of a mark of it: most of what lies behind is newer than all of it.
+    newest: u64,
     moved: HashSet<Vec<u8>>,
 }
 
 impl Moved {
     /// Looks at a segment; the first one is the oldest.
-    pub fn follow<'a>(&mut self, segment: u64, groups: impl Iterator<Item = (GroupHeader, &'a [u8])>) {
+    pub fn follow(&mut self, segment: u64, groups: &[Group<'_>]) {
         let oldest = *self.segment.get_or_insert(segment);
         // A group whose command goes on may be left out; a survivor is in none.
-        let groups = groups.filter(|(header, _)| segment == oldest || !header.continues);
+        let groups = groups.iter().filter(|(header, _)| segment == oldest || !header.continues);
         for record in groups.flat_map(|(_, bytes)| records(bytes).flatten()) {
             let Some(mark) = mark(&record) else { continue };
             if segment == oldest {
+                self.newest = self.newest.max(mark.1);
                 self.held.insert(mark, encoded(&record));
-            } else if self.held.get(&mark).is_some_and(|held| *held == encoded(&record))
+            } else if mark.1 <= self.newest
+                && self.held.get(&mark).is_some_and(|held| *held == encoded(&record))
                 && let Some(held) = self.held.remove(&mark)
             {
                 self.moved.insert(held);

@@ -11,7 +11,7 @@ use farcall_disk::Blocks;
 
 use super::format::{Ending, GroupHeader, Record, records};
 use super::rebuilding::Rebuilding;
-use super::recovery::{LogError, State, check_segment, groups};
+use super::recovery::{Group, LogError, State, check_segment};
 use super::replay;
 use crate::TableId;
 use crate::placement::{Exporter, SlotRange, SlotSet, TakenClient};
@@ -42,8 +42,8 @@ const OF_COLLECTION: u8 = 2;
 
 impl Weights {
     /// Adds what a segment has.
-    pub fn add_segment(&mut self, log: u64, segment: &[u8]) {
-        for record in groups(log, segment).flat_map(|(_, bytes)| records(bytes).flatten()) {
+    pub fn add_segment(&mut self, segment: &CheckedSegment<'_>) {
+        for record in segment.0.iter().flat_map(|(_, bytes)| records(bytes).flatten()) {
             let bytes = record.bytes() as u64;
             if let Record::Collection { number, key, .. } = record {
                 self.collections.insert(number, hash_slot(key));
@@ -134,9 +134,9 @@ const CONTINUES: u8 = 2;
 
 /// Appends the groups of a segment to a message, with those records that somebody needs who takes these
 /// slots: for each the epoch u64, the last version u64, flags u8, how many bytes u32, records.
-pub fn select(log: u64, segment: &[u8], slots: &SlotSet, to: &mut Vec<u8>) {
+pub fn select(segment: &CheckedSegment<'_>, slots: &SlotSet, to: &mut Vec<u8>) {
     let mut kept = Blocks::new();
-    for (header, group) in groups(log, segment) {
+    for (header, group) in &segment.0 {
         kept.resize(0);
         for record in records(group).flatten().filter(|record| is_needed(record, slots)) {
             record.encode(&mut kept);
@@ -151,8 +151,14 @@ pub fn select(log: u64, segment: &[u8], slots: &SlotSet, to: &mut Vec<u8>) {
 }
 
 /// A segment of which a backup has the bytes: it is checked before anything is said of it.
-pub fn checked<'s>(log: u64, ending: &Ending, segment: &'s [u8]) -> Result<&'s [u8], LogError> {
-    check_segment(log, ending, segment).map(|()| segment)
+#[derive(Debug)]
+pub struct CheckedSegment<'s>(Vec<Group<'s>>);
+
+impl<'s> CheckedSegment<'s> {
+    /// One that is whole, which ends so.
+    pub fn new(log: u64, ending: &Ending, segment: &'s [u8]) -> Result<Self, LogError> {
+        check_segment(log, ending, segment).map(Self)
+    }
 }
 
 /// A part of a log that is replayed, in a store of its own: what drops or empties a table there, or gives its

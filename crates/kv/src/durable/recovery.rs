@@ -198,6 +198,11 @@ impl BlockSource for dyn Disk + '_ {
 
 fn carry_out(disk: &mut dyn Disk, job: Job) -> Result<Blocks, LogError> {
     disk.begin(job);
+    done_of(disk)
+}
+
+/// What the job that is out has brought.
+fn done_of(disk: &mut dyn Disk) -> Result<Blocks, LogError> {
     let done = disk.wait().ok_or(LogError::Disk(NO_ANSWER))?;
     done.outcome?;
     Ok(done.blocks)
@@ -288,50 +293,76 @@ fn recover(
     let mut moved = Moved::default();
     let mut state = State::default();
     // The head is looked at first: which segments count is said there.
-    let prefix = verified_head(log, &head, &frame)?;
-    recovered.torn_bytes = torn_bytes(&frame[prefix.bytes as usize..], log, head.segment);
-    let live = live_segments(log, &frame[..prefix.bytes as usize]);
-    for ending in &live {
-        let bytes = (ending.bytes as usize).min(FRAME_BYTES);
-        let segment = disk.blocks(frame_at(ending.frame), bytes)?;
-        let prefix = verified(log, ending.segment, &segment);
-        if (prefix.bytes, prefix.crc) != (ending.bytes, ending.crc) && !leaves_out(Rule::Digests) {
-            let at = frame_at(ending.frame) + u64::from(prefix.bytes);
-            return Err(LogError::Damaged { segment: ending.segment, at });
+    let (head, groups) = verified_head(log, &head, &frame)?;
+    recovered.torn_bytes = torn_bytes(&frame[head.bytes as usize..], log, head.segment);
+    let live = live_segments(&groups);
+    read_each(disk, &live, |ending, segment| {
+        let (found, groups) = verified(log, ending.segment, segment);
+        if (found.bytes, found.crc) != (ending.bytes, ending.crc) && !leaves_out(Rule::Digests) {
+            return Err(damaged_at(ending, found.bytes));
         }
-        recovered.bytes += bytes as u64;
-        let segment = &segment[..prefix.bytes as usize];
-        moved.follow(ending.segment, groups(log, segment));
-        state.replay(log, segment, visit)?;
-    }
-    recovered.bytes += u64::from(prefix.bytes);
-    moved.follow(head.segment, groups(log, &frame[..prefix.bytes as usize]));
+        recovered.bytes += segment.len() as u64;
+        moved.follow(ending.segment, &groups);
+        state.replay(&groups, visit)
+    })?;
+    recovered.bytes += u64::from(head.bytes);
+    moved.follow(head.segment, &groups);
     moved.end();
-    state.replay(log, &frame[..prefix.bytes as usize], visit)?;
+    state.replay(&groups, visit)?;
     let frames = Frames::new(disk.bytes(), bytes_max, live.into(), Some(head.frame));
     let superblock = Superblock { epoch: superblock.epoch.max(epoch), ..superblock };
-    let has_records = groups(log, &frame[..prefix.bytes as usize]).nth(1).is_some();
-    let head = Some(Ending { bytes: prefix.bytes, crc: prefix.crc, ..head });
+    let has_records = groups.len() > 1;
+    let head = Some(head);
     recovered.torn_bytes += state.abandon();
     let State { last_version, tables, .. } = state;
     let next_segment = head.map_or(0, |head| head.segment) + 1;
     Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables, moved })
 }
 
-/// What of a head verifies, behind which nothing may.
-fn verified_head(log: u64, head: &Ending, frame: &[u8]) -> Result<Ending, LogError> {
-    let prefix = verified(log, head.segment, frame);
-    if has_later_group(log, head.segment, &frame[prefix.bytes as usize..]) {
-        let at = frame_at(head.frame) + u64::from(prefix.bytes);
-        return Err(LogError::Damaged { segment: head.segment, at });
+/// Reads segments one after the other: each while the one before it is looked at.
+fn read_each(
+    disk: &mut dyn Disk,
+    segments: &[Ending],
+    mut look: impl FnMut(&Ending, &[u8]) -> Result<(), LogError>,
+) -> Result<(), LogError> {
+    let begin = |disk: &mut dyn Disk, segment: Option<&Ending>, mut blocks: Blocks| {
+        let Some(Ending { frame, bytes, .. }) = segment else { return };
+        blocks.resize((*bytes as usize).min(FRAME_BYTES));
+        disk.begin(Job::Read { at: frame_at(*frame), blocks });
+    };
+    let mut spare = Blocks::new();
+    begin(disk, segments.first(), Blocks::new());
+    for (number, segment) in segments.iter().enumerate() {
+        let blocks = done_of(disk)?;
+        let next = segments.get(number + 1);
+        begin(disk, next, spare);
+        if let Err(error) = look(segment, &blocks) {
+            // Whoever has the disk may begin something else.
+            next.and_then(|_| disk.wait());
+            return Err(error);
+        }
+        spare = blocks;
     }
-    Ok(Ending { frame: head.frame, ..prefix })
+    Ok(())
+}
+
+/// What of a head verifies, behind which nothing may.
+fn verified_head<'s>(log: u64, head: &Ending, frame: &'s [u8]) -> Result<(Ending, Vec<Group<'s>>), LogError> {
+    let (found, groups) = verified(log, head.segment, frame);
+    if has_later_group(log, head.segment, &frame[found.bytes as usize..]) {
+        return Err(damaged_at(head, found.bytes));
+    }
+    Ok((Ending { frame: head.frame, ..found }, groups))
+}
+
+fn damaged_at(segment: &Ending, bytes: u32) -> LogError {
+    LogError::Damaged { segment: segment.segment, at: frame_at(segment.frame) + u64::from(bytes) }
 }
 
 /// The segments besides the head that count, in their order: the head says so at its start and further on.
-fn live_segments(log: u64, head: &[u8]) -> Vec<Ending> {
+fn live_segments(head: &[Group<'_>]) -> Vec<Ending> {
     let (mut live, mut retired) = (Vec::new(), Vec::new());
-    for record in groups(log, head).flat_map(|(_, bytes)| records(bytes).flatten()) {
+    for record in head.iter().flat_map(|(_, bytes)| records(bytes).flatten()) {
         match record {
             Record::Segment(ending) => live.push(ending),
             Record::Retired { segment } => retired.push(segment),
@@ -352,8 +383,8 @@ pub fn outline<S: BlockSource + ?Sized>(
     let Some(superblock) = superblock(disk)? else { return Ok(None) };
     is_of(&superblock, of)?;
     let Head { ending, frame, .. } = find_head(disk, &superblock)?;
-    let head = verified_head(superblock.log, &ending, &frame)?;
-    let mut segments = live_segments(superblock.log, &frame[..head.bytes as usize]);
+    let (head, groups) = verified_head(superblock.log, &ending, &frame)?;
+    let mut segments = live_segments(&groups);
     segments.push(head);
     Ok(Some((superblock.log, segments)))
 }
@@ -366,20 +397,16 @@ pub fn outline_until<S: BlockSource + ?Sized>(
 ) -> Result<Vec<Ending>, LogError> {
     let bytes = (head.bytes as usize).min(FRAME_BYTES);
     let segment = disk.blocks(frame_at(head.frame), bytes)?;
-    check_segment(log, &head, &segment)?;
-    let mut segments = live_segments(log, &segment);
+    let mut segments = live_segments(&check_segment(log, &head, &segment)?);
     segments.push(head);
     Ok(segments)
 }
 
-/// Checks that a segment is whole.
-pub fn check_segment(log: u64, ending: &Ending, segment: &[u8]) -> Result<(), LogError> {
-    let found = verified(log, ending.segment, segment);
-    if (found.bytes, found.crc) == (ending.bytes, ending.crc) {
-        return Ok(());
-    }
-    let at = frame_at(ending.frame) + u64::from(found.bytes);
-    Err(LogError::Damaged { segment: ending.segment, at })
+/// The groups of a segment, which must be whole.
+pub fn check_segment<'s>(log: u64, ending: &Ending, segment: &'s [u8]) -> Result<Vec<Group<'s>>, LogError> {
+    let (found, groups) = verified(log, ending.segment, segment);
+    let is_whole = (found.bytes, found.crc) == (ending.bytes, ending.crc);
+    is_whole.then_some(groups).ok_or_else(|| damaged_at(ending, found.bytes))
 }
 
 /// Checks that a log is that of a shard.
@@ -456,11 +483,10 @@ impl State {
 
     fn replay(
         &mut self,
-        log: u64,
-        segment: &[u8],
+        groups: &[Group<'_>],
         visit: &mut impl FnMut(&Record<'_>) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        groups(log, segment).try_for_each(|(header, bytes)| self.replay_group(header, bytes, visit))
+        groups.iter().try_for_each(|(header, bytes)| self.replay_group(*header, bytes, visit))
     }
 
     /// Does a group again, or keeps it until that it goes on in is there.
@@ -514,26 +540,31 @@ fn segment_named(log: u64, block: &[u8]) -> Option<u64> {
     (header.at == 0).then_some(header.segment)
 }
 
-/// The groups of a segment that verify, one after the other.
-pub fn groups(log: u64, mut segment: &[u8]) -> impl Iterator<Item = (GroupHeader, &[u8])> {
-    core::iter::from_fn(move || {
-        let (header, records) = GroupHeader::verify(log, segment)?;
-        segment = segment.get(header.disk_bytes()..).unwrap_or(&[]);
-        Some((header, records))
-    })
-}
+/// A group that verifies, and its records.
+pub type Group<'s> = (GroupHeader, &'s [u8]);
 
-/// The prefix of a segment that verifies.
-fn verified(log: u64, segment: u64, bytes: &[u8]) -> Ending {
+/// The prefix of a segment that verifies, and its groups. Here each byte is summed, once: whoever wants the
+/// groups of a segment has them from here.
+fn verified(log: u64, segment: u64, bytes: &[u8]) -> (Ending, Vec<Group<'_>>) {
     let mut ending = Ending { segment, frame: 0, bytes: 0, crc: 0 };
-    for (header, _) in groups(log, bytes) {
-        if (header.segment, header.at, header.crc_before) != (segment, ending.bytes, ending.crc) {
-            break;
-        }
+    let mut groups = Vec::new();
+    while let Some((header, records)) = bytes
+        .get(ending.bytes as usize..)
+        .filter(|rest| continues(log, &ending, rest))
+        .and_then(|rest| GroupHeader::verify(log, rest))
+    {
         ending.bytes += header.disk_bytes() as u32;
         ending.crc = header.crc;
+        groups.push((header, records));
     }
-    ending
+    (ending, groups)
+}
+
+/// Whether a group says that it is the next one behind others of its segment, damaged or not.
+fn continues(log: u64, before: &Ending, rest: &[u8]) -> bool {
+    GroupHeader::parse(log, rest).is_some_and(|(header, _)| {
+        (header.segment, header.at, header.crc_before) == (before.segment, before.bytes, before.crc)
+    })
 }
 
 /// Whether a group of the segment verifies by itself anywhere behind the first block.

@@ -136,14 +136,19 @@ pub struct Keeper {
 impl Keeper {
     /// Starts the thread, which ends with this. It begins with a map that is known.
     pub fn start(mut registry: Box<dyn Registry>, map: &Arc<SlotMap>) -> io::Result<Self> {
+        let (keeper, mut steps) = Self::without_thread(map);
+        thread::Builder::new().name("farcall-slots".to_owned()).spawn(move || steps.keep(&mut *registry))?;
+        Ok(keeper)
+    }
+
+    /// One without a thread, and what that would do.
+    pub(crate) fn without_thread(map: &Arc<SlotMap>) -> (Self, KeeperSteps) {
         let (jobs, asked) = channel();
         let seen = Seen { version: AtomicU64::new(map.version()), map: Mutex::new(Arc::clone(map)) };
-        let (seen, shards) = (Arc::new(seen), map.shards());
+        let seen = Arc::new(seen);
         let known = Arc::clone(&seen);
-        thread::Builder::new()
-            .name("farcall-slots".to_owned())
-            .spawn(move || keep(&mut *registry, shards, &asked, &known))?;
-        Ok(Self { jobs, seen })
+        let steps = KeeperSteps { asked, seen: known, shards: map.shards(), looked_at: 0, begun: None };
+        (Self { jobs, seen }, steps)
     }
 
     /// The version of the map that was seen last.
@@ -194,25 +199,60 @@ impl Seen {
     }
 }
 
-/// Looks at the map, and ends moves, until nobody asks any more.
-fn keep(registry: &mut dyn Registry, shards: u32, asked: &Receiver<Job>, seen: &Seen) {
-    let mut looked_at = 0;
-    loop {
-        let job = match asked.recv_timeout(LOOK_EVERY) {
-            Ok(job) => job,
-            Err(RecvTimeoutError::Timeout) => Job::Look,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        match job {
-            Job::Look => look(registry, shards, &mut looked_at, seen),
-            job => {
-                // An attempt whose outcome is unknown is made again: it may have been done.
-                let changed = || change(registry, shards, |map| Ok(changed_by(&job, map)));
-                match until_known(changed, asked) {
-                    Some(map) => seen.publish(map),
-                    None => return,
-                }
+/// What the thread of a keeper does.
+#[derive(Debug)]
+pub(crate) struct KeeperSteps {
+    asked: Receiver<Job>,
+    seen: Arc<Seen>,
+    shards: u32,
+    /// The revision of the map that was looked at last.
+    looked_at: u64,
+    /// A change whose outcome is not known.
+    begun: Option<Job>,
+}
+
+impl KeeperSteps {
+    /// Looks at the map, and ends moves, until nobody asks any more.
+    fn keep(&mut self, registry: &mut dyn Registry) {
+        loop {
+            let within = if self.begun.is_some() { ASK_AGAIN_AFTER } else { LOOK_EVERY };
+            match self.asked.recv_timeout(within) {
+                Ok(job) => self.step(registry, job),
+                Err(RecvTimeoutError::Timeout) => self.step(registry, Job::Look),
+                Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// Does what was asked for first, or looks at the map.
+    pub fn next(&mut self, registry: &mut dyn Registry) {
+        let job = self.asked.try_recv().unwrap_or(Job::Look);
+        self.step(registry, job);
+    }
+
+    fn step(&mut self, registry: &mut dyn Registry, job: Job) {
+        // A change whose outcome is unknown is made again: it may have been done. What is asked for meanwhile
+        // is a look, which comes anyway: a move that ends is the only one of its shard.
+        let job = self.begun.take().unwrap_or(job);
+        if matches!(job, Job::Look) {
+            return self.look(registry);
+        }
+        match change(registry, self.shards, |map| Ok(changed_by(&job, map))) {
+            Ok(map) => self.seen.publish(map),
+            Err(_) => self.begun = Some(job),
+        }
+    }
+
+    /// Looks at the map, unless it is the one that was looked at last. A registry that does not answer is
+    /// asked again in the next round.
+    fn look(&mut self, registry: &mut dyn Registry) {
+        let Ok(Some(found)) = registry.load(MAP_KEY) else { return };
+        if found.revision == self.looked_at {
+            return;
+        }
+        self.looked_at = found.revision;
+        if let Some(map) = SlotMap::decode(&found.value).filter(|map| map.shards() == self.shards) {
+            self.seen.publish(Arc::new(map));
         }
     }
 }
@@ -224,36 +264,6 @@ fn changed_by(job: &Job, map: &SlotMap) -> Option<SlotMap> {
         Job::End { number, reason } if reason.is_empty() => map.done(*number),
         Job::End { number, reason } => map.given_up(*number, reason),
         Job::Ready { number, shard } => map.part_ready(*number, *shard),
-    }
-}
-
-/// Looks at the map, unless it is the one that was looked at last. A registry that does not answer is asked
-/// again in the next round.
-fn look(registry: &mut dyn Registry, shards: u32, looked_at: &mut u64, seen: &Seen) {
-    let Ok(Some(found)) = registry.load(MAP_KEY) else { return };
-    if found.revision == *looked_at {
-        return;
-    }
-    *looked_at = found.revision;
-    if let Some(map) = SlotMap::decode(&found.value).filter(|map| map.shards() == shards) {
-        seen.publish(Arc::new(map));
-    }
-}
-
-/// Tries until it is known what came of it; `None` when nobody asks any more.
-fn until_known(
-    mut attempt: impl FnMut() -> Result<Arc<SlotMap>, KeeperError>,
-    asked: &Receiver<Job>,
-) -> Option<Arc<SlotMap>> {
-    loop {
-        if let Ok(map) = attempt() {
-            return Some(map);
-        }
-        match asked.recv_timeout(ASK_AGAIN_AFTER) {
-            // It looks anyway, and a move that ends is the only one of its shard.
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return None,
-        }
     }
 }
 

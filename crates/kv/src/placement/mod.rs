@@ -20,8 +20,8 @@ mod tests;
 
 pub use entries::fuzz_import;
 pub(crate) use entries::{ImportHeader, ImportItem, ImportItems};
-pub(crate) use keeper::change;
 pub use keeper::{Keeper, KeeperError, MAP_KEY, begin_move, give_up_move, load_map, settle};
+pub(crate) use keeper::{KeeperSteps, change};
 pub use map::{Ended, MoveRefused, SlotMap, SlotMove, SlotRange};
 pub use source::Mover;
 pub(crate) use source::{Exported, Exporter, tell};

@@ -152,7 +152,7 @@ impl Mover {
         };
         let number = spread.number;
         // It has its part, and waits for the others.
-        if spread.plan.as_ref().is_some_and(|plan| plan.ready.contains(&self.own)) {
+        if spread.is_ready(self.own) {
             return;
         }
         let memory_bytes = shard.store().statistics().memory_bytes;
@@ -177,25 +177,28 @@ impl Mover {
         self.moving.as_ref().map(|moving| moving.of.to)
     }
 
-    /// Does the next step of the move; says whether something happened.
-    pub fn turn(&mut self, endpoint: &Endpoint, to: Option<Peer>, shard: &mut Shard) -> bool {
+    /// Takes over a little of the part of a spread, and drops a little of what is another shard's; says
+    /// whether something happened.
+    pub(crate) fn turn_of_part(&mut self, shard: &mut Shard) -> bool {
         if self.drops {
             self.drops = shard.drop_others();
         }
-        if let Some(taking) = &mut self.taking {
-            // What is another shard's goes first: imports never mix with it.
-            return match taking.turn(shard) {
-                PartTurn::Nothing => self.drops,
-                PartTurn::Something => true,
-                PartTurn::Ready => {
-                    self.keeper.part_ready(taking.number, self.own);
-                    true
-                }
-                PartTurn::GiveUp(reason) => {
-                    self.keeper.give_up(taking.number, reason);
-                    true
-                }
-            };
+        let Some(taking) = &mut self.taking else { return self.drops };
+        // What is another shard's goes first: imports never mix with it.
+        match taking.turn(shard) {
+            PartTurn::Nothing => return self.drops,
+            PartTurn::Something => {}
+            PartTurn::Ready => self.keeper.part_ready(taking.number, self.own),
+            PartTurn::GiveUp(reason) => self.keeper.give_up(taking.number, reason),
+        }
+        true
+    }
+
+    /// Does the next step of the move; says whether something happened.
+    pub fn turn(&mut self, endpoint: &Endpoint, to: Option<Peer>, shard: &mut Shard) -> bool {
+        let happened = self.turn_of_part(shard);
+        if self.taking.is_some() {
+            return happened;
         }
         let Some(moving) = &mut self.moving else { return self.drops };
         match moving.turn(endpoint, to, shard) {

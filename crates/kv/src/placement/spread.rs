@@ -90,6 +90,11 @@ impl Spread {
         self.plan.as_ref().map_or(&[], |plan| &plan.parts)
     }
 
+    /// Whether the log of a shard has its part.
+    pub fn is_ready(&self, shard: u32) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.ready.contains(&shard))
+    }
+
     /// The ranges that a shard takes.
     pub fn ranges_to(&self, shard: u32) -> Vec<SlotRange> {
         self.parts().iter().filter(|part| part.to == shard).map(|part| part.range).collect()

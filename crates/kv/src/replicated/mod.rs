@@ -14,6 +14,7 @@ mod replicator;
 mod segments;
 mod spreading;
 mod standing;
+mod steps;
 
 use farcall::{CallError, Outcome};
 use farcall_replica::{NoAnswer, Refusal};
@@ -29,6 +30,8 @@ pub use replicator::Replicator;
 #[doc(hidden)]
 pub use segments::fuzz_segment_requests;
 pub use spreading::{SpreadError, SpreadOutcome, watch};
+#[doc(hidden)]
+pub use steps::{MoverSteps, PartSteps, SpreadSteps, answer_segment};
 
 /// Where backups listen: under this name, or with a number behind it, at a rendezvous or registry of names.
 pub const BACKUP_NAME: &str = "farcall-kv.backup";

@@ -184,8 +184,15 @@ pub(crate) fn read_part(way: &WayToBackups, part: PartOf) -> io::Result<Receiver
 }
 
 fn read(way: &WayToBackups, part: &PartOf, to: &SyncSender<Fetched>) -> Result<(), String> {
-    let number = part.spread.number;
-    let replayed = replay(way, part)?;
+    let record = record_of(way, part)?;
+    let (_node, endpoint) = way.endpoint()?;
+    let mut reach = OverEndpoint::new(&endpoint, way.within);
+    let replayed = replay(&mut reach, &record, part)?;
+    send(replayed, part.spread.number, to)
+}
+
+/// Sends what was read, until nobody wants to have it any more.
+pub(super) fn send(replayed: ReplayedPart, number: u64, to: &SyncSender<Fetched>) -> Result<(), String> {
     let ReplayedPart { mut store, mut exporter, mut clients, last_version, .. } = replayed;
     // Under numbers that only this spread has given: what one that is given up leaves is nobody's.
     clients.iter_mut().for_each(|it| it.client = identity_after(it.client, number));
@@ -211,13 +218,10 @@ fn read(way: &WayToBackups, part: &PartOf, to: &SyncSender<Fetched>) -> Result<(
 }
 
 /// Does again what the log says of the part, in a store of its own.
-fn replay(way: &WayToBackups, part: &PartOf) -> Result<ReplayedPart, String> {
+pub(super) fn replay(reach: &mut dyn Reach, record: &Record, part: &PartOf) -> Result<ReplayedPart, String> {
     let from = part.spread.from;
     let plan = part.spread.plan.as_ref().ok_or("the spread has no plan")?;
-    let record = record_of(way, part)?;
-    let (_node, endpoint) = way.endpoint()?;
-    let mut reach = OverEndpoint::new(&endpoint, way.within);
-    let mut log = LogAtBackups::fence(&mut reach, &record)?;
+    let mut log = LogAtBackups::fence(reach, record)?;
     let asked = Asked::Records(part.spread.ranges_to(part.own));
     let mut replay = PartReplay::new(part.memory_bytes).map_err(|error| error.to_string())?;
     for segment in log.segments_until(plan.end)? {
@@ -226,8 +230,8 @@ fn replay(way: &WayToBackups, part: &PartOf) -> Result<ReplayedPart, String> {
     }
     replay.finish().map_err(|error| match error {
         LogError::Pieces { key } => format!(
-            "the string `{}` has more than 1 MiB, and is not taken over in parts; start a process that serves \
-             shard {from}",
+            "the string `{}` has more than 1 MiB, and what is taken over in parts goes in pages of whole \
+             objects; start a process that serves shard {from}",
             printable(&key)
         ),
         error => error.to_string(),
@@ -237,6 +241,11 @@ fn replay(way: &WayToBackups, part: &PartOf) -> Result<ReplayedPart, String> {
 /// The record of the shard, as it was claimed for the spread.
 fn record_of(way: &WayToBackups, part: &PartOf) -> Result<Record, String> {
     let mut registry = OpenRegistry::open(&way.registry).map_err(|error| error.to_string())?;
+    claimed_record(&mut registry, part)
+}
+
+/// See there.
+pub(super) fn claimed_record(registry: &mut dyn Registry, part: &PartOf) -> Result<Record, String> {
     let found = registry.load(&Record::key(part.spread.from)).map_err(|error| error.to_string())?;
     let record = found.and_then(|found| Record::decode(&found.value));
     let is_claimed = |record: &Record| record.epoch == part.spread.epoch && record.shards == part.shards;

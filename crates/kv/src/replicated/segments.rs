@@ -6,7 +6,7 @@ use farcall::Deferred;
 use farcall_disk::BLOCK_BYTES;
 use farcall_replica::{Answered, Backup, Handled, LogId, PIECE_BYTES_MAX, Refusal, Request, Subject};
 
-use crate::durable::parts::{Weights, checked, select};
+use crate::durable::parts::{CheckedSegment, Weights, select};
 use crate::durable::{Ending, FRAME_BYTES, frame_at};
 use crate::placement::{SlotRange, SlotSet};
 use crate::wire::{Fields, HASH_SLOTS, Malformed};
@@ -95,15 +95,16 @@ impl SegmentRequest {
 
     /// What a segment says to it; a damaged one is refused as a disk that cannot be read is.
     fn answer(&self, segment: &[u8]) -> Answered {
-        let segment = checked(self.log, &self.segment, segment).map_err(|_| Refusal::DiskFailed)?;
+        let segment = CheckedSegment::new(self.log, &self.segment, segment);
+        let segment = segment.map_err(|_| Refusal::DiskFailed)?;
         let mut answer = Vec::new();
         match &self.asked {
             Asked::Weights => {
                 let mut weights = Weights::default();
-                weights.add_segment(self.log, segment);
+                weights.add_segment(&segment);
                 weights.encode(&mut answer);
             }
-            Asked::Records(ranges) => select(self.log, segment, &SlotSet::of_all(ranges), &mut answer),
+            Asked::Records(ranges) => select(&segment, &SlotSet::of_all(ranges), &mut answer),
         }
         Ok(answer)
     }
@@ -111,17 +112,17 @@ impl SegmentRequest {
 
 /// A segment that a backup reads, by the same requests as a primary's.
 #[derive(Debug)]
-pub struct SegmentReading {
+pub struct SegmentReading<To = Deferred> {
     /// Who is answered.
-    pub to: Deferred,
+    pub to: To,
     request: SegmentRequest,
     read: Vec<u8>,
     /// The number under which the next piece was promised.
     promised: Option<u64>,
 }
 
-impl SegmentReading {
-    pub fn new(request: SegmentRequest, to: Deferred) -> Self {
+impl<To> SegmentReading<To> {
+    pub fn new(request: SegmentRequest, to: To) -> Self {
         Self { to, request, read: Vec::new(), promised: None }
     }
 

@@ -37,6 +37,17 @@ const ATTEMPTS_MAX: usize = 4;
 /// For so many leases a shard may stand still that is to take a part.
 const STANDS_STILL_LEASES: u32 = 2;
 
+/// How long shards are waited for that all take part in something else: what they take part in may wait for
+/// one that is gone, and whose turn comes once this has ended.
+const BUSY_FOR_MAX: Duration = Duration::from_secs(10);
+
+/// A shard has its part after so long at the latest, and the time in which the log is read at this rate, once
+/// for each that takes a part: less than any disk and network of today give.
+const PART_WITHIN: Duration = Duration::from_secs(60);
+
+/// See there.
+const READ_BYTES_A_SECOND_MIN: u64 = 16 << 20;
+
 /// How long a shard is left alone whose slots could not be spread.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
@@ -79,7 +90,9 @@ type Beat = (u64, u64, u64);
 type Destinations = (Arc<SlotMap>, Vec<u32>);
 
 /// What came of an attempt.
-enum Attempt {
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// All have their parts, which are these.
     Done(Vec<SpreadPart>),
     /// For this reason.
     GivenUp(String),
@@ -101,7 +114,7 @@ fn spread(way: &WayToBackups, (shard, shards): (u32, u32), gone: Beat) -> Result
     let keeper = Keeper::start(Box::new(OpenRegistry::open(&way.registry)?), claimed, move || clock.now());
     let _keeper = keeper.map_err(|error| SpreadError::GivenUp(error.to_string()))?;
     let mut reach = OverEndpoint::new(&endpoint, way.within);
-    let mut spreading = Spreading { registry, record, beats, left_out: BTreeSet::new() };
+    let mut spreading = Spreading::new(Box::new(registry), record, beats);
     let mut why = String::new();
     for _ in 0..ATTEMPTS_MAX {
         let number = spreading.begin()?;
@@ -153,67 +166,131 @@ fn claim(
     }
 }
 
-/// A shard that is taken over, whose record was claimed.
-struct Spreading {
-    registry: OpenRegistry,
+/// A shard that is taken over, whose record was claimed: step by step, so that histories that are simulated
+/// do what processes do.
+pub(super) struct Spreading {
+    registry: Box<dyn Registry>,
     record: Record,
     /// What the records of others said before that took a lease, where nobody can tell who has ended.
     beats: BTreeMap<u32, Beat>,
-    /// Shards that have stood still while they were to take a part.
-    left_out: BTreeSet<u32>,
+    /// Shards that were to take a part and did not, and why.
+    left_out: BTreeMap<u32, String>,
+}
+
+/// A spread that has its plan, and waits for those that take parts.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    number: u64,
+    plan: SpreadPlan,
+    /// When it began, and how long it may take although all live.
+    begun: Instant,
+    within: Duration,
+    /// When the records of those that take parts changed last.
+    seen: BTreeMap<u32, (Beat, Instant)>,
+}
+
+impl Waiting {
+    fn new(number: u64, plan: SpreadPlan, (begun, within): (Instant, Duration)) -> Self {
+        Self { number, plan, begun, within, seen: BTreeMap::new() }
+    }
 }
 
 impl Spreading {
+    /// Of a record that was claimed; `beats` is what those of others said before that took a lease, where
+    /// nobody can tell who has ended.
+    pub fn new(registry: Box<dyn Registry>, record: Record, beats: BTreeMap<u32, Beat>) -> Self {
+        Self { registry, record, beats, left_out: BTreeMap::new() }
+    }
+
     /// Enters the spread in the map; gives its number. Whoever has claimed the record by then may not have
     /// seen it. Whoever claims it later sees it, and gives it up.
-    fn begin(&mut self) -> Result<u64, SpreadError> {
+    pub fn begin(&mut self) -> Result<u64, SpreadError> {
         let Record { log, shards, epoch, incarnation, .. } = self.record;
         let begin = |map: &SlotMap| map.begin_spread(log.shard, epoch).map(|(next, _)| Some(next));
-        let number = change(&mut self.registry, shards, begin)?.version();
-        let found = record_of(&mut self.registry, log.shard)?;
+        let number = change(&mut *self.registry, shards, begin)?.version();
+        let found = record_of(&mut *self.registry, log.shard)?;
         if found.is_none_or(|found| (found.incarnation, found.epoch) != (incarnation, epoch)) {
-            give_up_move(&mut self.registry, shards, (number, "another process has claimed the shard"))?;
+            give_up_move(&mut *self.registry, shards, (number, "another process has claimed the shard"))?;
             return Err(SpreadError::Lives { shard: log.shard });
         }
         Ok(number)
     }
 
-    fn give_up<T>(&mut self, number: u64, reason: String) -> Result<T, SpreadError> {
-        give_up_move(&mut self.registry, self.record.shards, (number, &reason))?;
+    /// What was claimed.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub fn give_up<T>(&mut self, number: u64, reason: String) -> Result<T, SpreadError> {
+        give_up_move(&mut *self.registry, self.record.shards, (number, &reason))?;
         Err(SpreadError::GivenUp(reason))
     }
 
     /// Says in the map who takes what, and waits until all have.
     fn attempt(&mut self, number: u64, log: &mut LogAtBackups<'_>) -> Result<Attempt, SpreadError> {
-        let shards = self.record.shards;
-        let (map, destinations) = match self.destinations(number)? {
-            Ok(found) => found,
+        let mut waiting = match self.enter(number, log, (Instant::now(), BUSY_FOR_MAX))? {
+            Ok(waiting) => waiting,
             Err(reason) => return Ok(Attempt::GivenUp(reason)),
         };
-        if destinations.is_empty() {
-            return self.give_up(number, "no other shard lives that could take a part".to_owned());
+        loop {
+            if let Some(ended) = self.look(&mut waiting, Instant::now())? {
+                return Ok(ended);
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
         }
-        let plan = match self.plan(log, &map, &destinations) {
-            Ok(plan) => plan,
+    }
+
+    /// Says in the map who takes what; those that take part in something else are waited for so long. An
+    /// inner error is why the spread was given up.
+    pub fn enter(
+        &mut self,
+        number: u64,
+        log: &mut LogAtBackups<'_>,
+        (now, busy_for_max): (Instant, Duration),
+    ) -> Result<Result<Waiting, String>, SpreadError> {
+        let shards = self.record.shards;
+        let (map, destinations) = match self.destinations(number, busy_for_max)? {
+            Ok(found) => found,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if destinations.is_empty() {
+            let reason = self.nobody_left();
+            return self.give_up(number, reason);
+        }
+        let (plan, log_bytes) = match self.plan(log, &map, &destinations) {
+            Ok(planned) => planned,
             Err(reason) => return self.give_up(number, reason),
         };
-        match change(&mut self.registry, shards, |map| map.plan_spread(number, &plan)) {
+        match change(&mut *self.registry, shards, |map| map.plan_spread(number, &plan)) {
             Ok(_) => {}
             // It takes part in something else by now.
             Err(KeeperError::Refused(error @ MoveRefused::Busy { .. })) => {
-                give_up_move(&mut self.registry, shards, (number, &error.to_string()))?;
-                return Ok(Attempt::GivenUp(error.to_string()));
+                give_up_move(&mut *self.registry, shards, (number, &error.to_string()))?;
+                return Ok(Err(error.to_string()));
             }
             Err(error) => return Err(error.into()),
         }
-        self.wait(number, plan)
+        let read_bytes = log_bytes * destinations.len() as u64;
+        let within = PART_WITHIN + Duration::from_secs(read_bytes / READ_BYTES_A_SECOND_MIN);
+        Ok(Ok(Waiting::new(number, plan, (now, within))))
     }
 
-    /// The map, and who may take parts: those that take part in something else are waited for. An error is
-    /// why the spread was given up meanwhile.
-    fn destinations(&mut self, number: u64) -> Result<Result<Destinations, String>, SpreadError> {
+    fn nobody_left(&self) -> String {
+        let mut words = "no other shard lives that could take a part".to_owned();
+        self.left_out.values().for_each(|why| words += &format!("; {why}"));
+        words
+    }
+
+    /// The map, and who may take parts: those that take part in something else are waited for, not for long.
+    /// An error is why the spread was given up meanwhile.
+    fn destinations(
+        &mut self,
+        number: u64,
+        within: Duration,
+    ) -> Result<Result<Destinations, String>, SpreadError> {
+        let begun = Instant::now();
         loop {
-            let (map, _) = load_map(&mut self.registry, self.record.shards)?;
+            let (map, _) = load_map(&mut *self.registry, self.record.shards)?;
             if map.spreads().iter().all(|it| it.number != number) {
                 let ended = map.ended(number).map(|ended| ended.reason.clone());
                 return Ok(Err(ended.unwrap_or_default()));
@@ -224,62 +301,76 @@ impl Spreading {
             if !free.is_empty() || living.is_empty() {
                 return Ok(Ok((map, free)));
             }
+            if begun.elapsed() >= within {
+                let reason = "all other shards take part in moves that do not end".to_owned();
+                return self.give_up(number, reason);
+            }
             thread::sleep(LOOK_AGAIN_AFTER);
         }
     }
 
-    /// Who is to take what.
+    /// Who is to take what, and how many bytes the log has.
     fn plan(
         &self,
         log: &mut LogAtBackups<'_>,
         map: &SlotMap,
         destinations: &[u32],
-    ) -> Result<SpreadPlan, String> {
+    ) -> Result<(SpreadPlan, u64), String> {
         let (end, segments) = log.outline()?;
         let mut weights = Weights::default();
+        let log_bytes = segments.iter().map(|segment| u64::from(segment.bytes)).sum();
         for segment in segments {
             let answer = log.ask(end.log, segment, &Asked::Weights)?;
             weights.add(&answer).map_err(|error| error.to_string())?;
         }
         let slots = (0..HASH_SLOTS).filter(|slot| map.owner(*slot) == self.record.log.shard);
         let parts = split(slots, &weights.by_slot(), destinations);
-        Ok(SpreadPlan { end, parts, ready: BTreeSet::new() })
+        Ok((SpreadPlan { end, parts, ready: BTreeSet::new() }, log_bytes))
     }
 
     /// The other shards whose primaries have not ended, as far as can be known.
     fn living(&mut self) -> Result<Vec<u32>, SpreadError> {
         let mut living = Vec::new();
         for shard in (0..self.record.shards).filter(|shard| *shard != self.record.log.shard) {
-            let Some(record) = record_of(&mut self.registry, shard)? else { continue };
+            let Some(record) = record_of(&mut *self.registry, shard)? else { continue };
             let stands_still = self.beats.get(&shard).is_some_and(|beat| *beat == beat_of(&record));
             let is_gone = stands_still || self.registry.has_ended(record.incarnation);
-            if !is_gone && !self.left_out.contains(&shard) {
+            if !is_gone && !self.left_out.contains_key(&shard) {
                 living.push(shard);
             }
         }
         Ok(living)
     }
 
-    /// Waits until the spread has ended; gives it up if one that takes a part is gone.
-    fn wait(&mut self, number: u64, plan: SpreadPlan) -> Result<Attempt, SpreadError> {
-        let (shard, shards) = (self.record.log.shard, self.record.shards);
-        let mut seen: BTreeMap<u32, (Beat, Instant)> = BTreeMap::new();
-        loop {
-            let (map, _) = load_map(&mut self.registry, shards)?;
-            let Some(spread) = map.spreads().iter().find(|it| it.number == number) else {
-                let is_done = map.taken(shard).is_some_and(|taken| taken.number == number);
-                let reason = map.ended(number).map(|ended| ended.reason.clone()).unwrap_or_default();
-                return Ok(if is_done { Attempt::Done(plan.parts) } else { Attempt::GivenUp(reason) });
-            };
-            for destination in spread.destinations() {
-                if self.is_gone(destination, &mut seen)? {
-                    self.left_out.insert(destination);
-                    let reason = format!("shard {destination}, which was to take a part, is gone");
-                    give_up_move(&mut self.registry, shards, (number, &reason))?;
+    /// Whether the spread has ended; gives it up if one that takes a part is gone, or has not got it in time
+    /// although it lives.
+    pub fn look(&mut self, waiting: &mut Waiting, now: Instant) -> Result<Option<Attempt>, SpreadError> {
+        let (shard, shards, number) = (self.record.log.shard, self.record.shards, waiting.number);
+        let is_late = now - waiting.begun >= waiting.within;
+        let (map, _) = load_map(&mut *self.registry, shards)?;
+        let Some(spread) = map.spreads().iter().find(|it| it.number == number) else {
+            let is_done = map.taken(shard).is_some_and(|taken| taken.number == number);
+            let reason = map.ended(number).map(|ended| ended.reason.clone()).unwrap_or_default();
+            let parts = core::mem::take(&mut waiting.plan.parts);
+            return Ok(Some(if is_done { Attempt::Done(parts) } else { Attempt::GivenUp(reason) }));
+        };
+        let mut reasons = Vec::new();
+        for destination in spread.destinations() {
+            let reason = match self.is_gone(destination, &mut waiting.seen, now)? {
+                true => format!("shard {destination}, which was to take a part, is gone"),
+                false if is_late && !spread.is_ready(destination) => {
+                    let within = waiting.within;
+                    format!("shard {destination} lives, and has not stored its part within {within:.0?}")
                 }
-            }
-            thread::sleep(LOOK_AGAIN_AFTER);
+                false => continue,
+            };
+            self.left_out.insert(destination, reason.clone());
+            reasons.push(reason);
         }
+        if !reasons.is_empty() {
+            give_up_move(&mut *self.registry, shards, (number, &reasons.join("; ")))?;
+        }
+        Ok(None)
     }
 
     /// Whether a shard has ended, or has stood still for too long.
@@ -287,14 +378,15 @@ impl Spreading {
         &mut self,
         shard: u32,
         seen: &mut BTreeMap<u32, (Beat, Instant)>,
+        now: Instant,
     ) -> Result<bool, SpreadError> {
-        let Some(record) = record_of(&mut self.registry, shard)? else { return Ok(true) };
-        let (beat, now) = (beat_of(&record), Instant::now());
+        let Some(record) = record_of(&mut *self.registry, shard)? else { return Ok(true) };
+        let beat = beat_of(&record);
         let (last, since) = seen.entry(shard).or_insert((beat, now));
         if *last != beat {
             (*last, *since) = (beat, now);
         }
-        let stands_still = since.elapsed() >= record.lease * STANDS_STILL_LEASES;
+        let stands_still = now - *since >= record.lease * STANDS_STILL_LEASES;
         Ok(stands_still || self.registry.has_ended(record.incarnation))
     }
 }
@@ -319,7 +411,7 @@ fn split(slots: impl Iterator<Item = u32> + Clone, weights: &[u64], to: &[u32]) 
     parts
 }
 
-fn record_of(registry: &mut OpenRegistry, shard: u32) -> Result<Option<Record>, SpreadError> {
+fn record_of(registry: &mut dyn Registry, shard: u32) -> Result<Option<Record>, SpreadError> {
     let Some(found) = registry.load(&Record::key(shard))? else { return Ok(None) };
     Ok(Some(Record::decode(&found.value).ok_or(ClaimError::Damaged)?))
 }
@@ -408,36 +500,4 @@ pub fn watch(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The bytes of each part.
-    fn bytes(parts: &[SpreadPart], weights: &[u64], to: u32) -> u64 {
-        let own = parts.iter().filter(|part| part.to == to);
-        own.flat_map(|part| part.range.first..=part.range.last).map(|slot| weights[slot as usize]).sum()
-    }
-
-    #[test]
-    fn parts_have_about_as_many_bytes_and_are_all_slots() {
-        let mut weights = vec![0; HASH_SLOTS as usize];
-        // Most bytes lie in few slots, far from each other.
-        (100..200).for_each(|slot| weights[slot] = 1000);
-        (9000..9050).for_each(|slot| weights[slot] = 10_000);
-        let slots = (0..300).chain(8192..16_384);
-        let parts = split(slots.clone(), &weights, &[0, 2, 5]);
-        for to in [0, 2, 5] {
-            let own = bytes(&parts, &weights, to);
-            assert!((190_000..=210_000).contains(&own), "shard {to} takes {own} bytes: {parts:?}");
-        }
-        let taken: Vec<u32> = parts.iter().flat_map(|part| part.range.first..=part.range.last).collect();
-        assert_eq!(taken, slots.collect::<Vec<_>>(), "each once, in their order");
-    }
-
-    #[test]
-    fn slots_without_bytes_are_split_by_their_number() {
-        let parts = split(0..16, &vec![0; HASH_SLOTS as usize], &[1, 2]);
-        let part = |first, last, to| SpreadPart { range: SlotRange { first, last }, to };
-        assert_eq!(parts, [part(0, 7, 1), part(8, 15, 2)]);
-        assert_eq!(split(3..4, &vec![9; HASH_SLOTS as usize], &[1, 2, 3]), [part(3, 3, 2)]);
-    }
-}
+mod tests;

@@ -149,6 +149,10 @@ impl Agreement {
 impl State {
     /// Begins replicas where there are too few, and notes since when that is so.
     pub(super) fn look_after_members(&mut self) {
+        if self.is_as_recorded() {
+            self.short_since = None;
+            return;
+        }
         let wanted = self.agreement.record.wanted as usize;
         let recorded = &self.agreement.record.replicas;
         let is_there = |place: &&Place| self.whole().any(|member| member.place == **place);
@@ -196,8 +200,22 @@ impl State {
         self.backups.iter().filter(is_free).min_by_key(weight).cloned()
     }
 
+    /// Whether the replicas of this primary are those that the record names, as many as are wanted, and all
+    /// whole: then there is nothing to begin, and nothing to record. So it is in nearly every turn.
+    fn is_as_recorded(&self) -> bool {
+        let Record { replicas, wanted, .. } = &self.agreement.record;
+        let is_recorded = |member: &Member| member.is_whole() && replicas.contains(&member.place);
+        self.agreement.has_own
+            && self.members.len() == *wanted as usize
+            && replicas.len() == self.members.len()
+            && self.members.iter().all(is_recorded)
+    }
+
     /// The set of replicas that should be recorded, if it is another one than is.
     fn wanted_replicas(&self) -> Option<Vec<Place>> {
+        if self.is_as_recorded() {
+            return None;
+        }
         let record = &self.agreement.record;
         let mut places: Vec<Place> = self.whole().map(|member| member.place.clone()).collect();
         places.sort();

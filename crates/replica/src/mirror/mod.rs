@@ -232,6 +232,11 @@ impl Mirror {
         self.lock().examine(at, bytes, certificate);
     }
 
+    /// Whether a write is done when the disks of all replicas have it, and not their memory only.
+    pub fn is_flushed(&self) -> bool {
+        self.lock().record().flushed
+    }
+
     /// What it says of itself.
     pub fn status(&self) -> MirrorStatus {
         self.lock().status()

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Book {
     objects: BTreeMap<u8, Object>,
-    /// Which primary has answered in which epoch.
-    primaries: BTreeMap<u64, u64>,
+    /// Which primary has answered in which epoch of which shard.
+    primaries: BTreeMap<(u32, u64), u64>,
     pub violations: Vec<String>,
 }
 
@@ -60,9 +60,9 @@ impl Book {
         }
     }
 
-    /// A primary has answered in an epoch.
-    pub fn answered(&mut self, epoch: u64, incarnation: u64) {
-        let known = *self.primaries.entry(epoch).or_insert(incarnation);
+    /// A primary has answered in an epoch of its shard.
+    pub fn answered(&mut self, (shard, epoch): (u32, u64), incarnation: u64) {
+        let known = *self.primaries.entry((shard, epoch)).or_insert(incarnation);
         if known != incarnation {
             self.violations.push(format!("two primaries answered in epoch {epoch}"));
         }
@@ -85,8 +85,9 @@ mod tests {
         assert!(book.violations[0].starts_with("an acknowledged write is lost"), "{:?}", book.violations);
         book.read(1, late, (3, 31));
         assert!(book.violations[1].contains("two primaries gave it"));
-        book.answered(7, 1);
-        book.answered(7, 2);
+        book.answered((0, 7), 1);
+        book.answered((1, 7), 2);
+        book.answered((0, 7), 2);
         assert!(book.violations[2].contains("in epoch 7"));
     }
 }

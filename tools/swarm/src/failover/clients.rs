@@ -1,6 +1,9 @@
 //! What clients ask for, and what they are told: versions, a history, and additions that happen once.
 
-use farcall_kv::wire::Code;
+use std::collections::BTreeMap;
+
+use farcall_kv::placement::SlotMap;
+use farcall_kv::wire::{Code, hash_slot, identity_after};
 
 use super::book::Book;
 use crate::history::{Asked, Operation, Told, check};
@@ -12,12 +15,21 @@ pub const ADDED_KEYS: u64 = 2;
 /// A client that adds, and asks again until it is answered.
 #[derive(Debug, Default)]
 pub struct Adder {
-    /// What the shard calls it.
-    pub identity: Option<u64>,
+    /// What shards call it.
+    pub identities: BTreeMap<u32, Identity>,
     pub sequence: u64,
     pub current: Option<Addition>,
     /// What its last addition was answered with.
     told: Option<i64>,
+}
+
+/// What a client is to a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub shard: u32,
+    pub client: u64,
+    /// The version of the map in which it is that: who takes over the shard later calls it otherwise.
+    since: u64,
 }
 
 /// An addition without an answer.
@@ -25,6 +37,8 @@ pub struct Adder {
 pub struct Addition {
     pub key: u8,
     pub amount: i64,
+    /// Who has asked for it: nobody else may.
+    pub asked: Option<Identity>,
     /// Its place in the history.
     place: usize,
 }
@@ -63,8 +77,15 @@ impl Clients {
 
     /// The operation that began last is refused.
     pub fn refused(&mut self, place: usize, code: Code) {
-        let has_changed_nothing =
-            matches!(code, Code::NotPrimary | Code::TooFewReplicas | Code::Busy | Code::LogFull);
+        let has_changed_nothing = matches!(
+            code,
+            Code::NotPrimary
+                | Code::TooFewReplicas
+                | Code::Busy
+                | Code::LogFull
+                | Code::WrongShard
+                | Code::SlotsMoving
+        );
         if has_changed_nothing && place + 1 == self.history.len() {
             self.history.pop();
         }
@@ -75,7 +96,7 @@ impl Clients {
         let place = self.begin(key, Asked::Add(amount));
         let adder = &mut self.adders[adder];
         adder.sequence += 1;
-        adder.current = Some(Addition { key, amount, place });
+        adder.current = Some(Addition { key, amount, asked: None, place });
     }
 
     /// An addition is answered, as it may be more than once.
@@ -97,9 +118,47 @@ impl Clients {
         }
     }
 
-    /// A shard does not know a client to which it has given its identity.
-    pub fn forgotten(&mut self, adder: usize) {
-        self.book.violations.push(format!("client {adder} is forgotten, with what it has done"));
+    /// A shard has given a client an identity.
+    pub fn identified(&mut self, adder: usize, (shard, client): (u32, u64), map: &SlotMap) {
+        let since = map.version();
+        self.adders[adder].identities.entry(shard).or_insert(Identity { shard, client, since });
+    }
+
+    /// As whom a client asks for its addition, where it is to be asked for by a map; an error is the shard at
+    /// which it needs an identity first.
+    pub fn route(&mut self, adder: usize, map: &SlotMap) -> Option<Result<Identity, u32>> {
+        let Adder { identities, current, .. } = &mut self.adders[adder];
+        let addition = current.as_mut()?;
+        let owner = map.owner(hash_slot(&[addition.key]));
+        let Some(asked) = &mut addition.asked else {
+            let Some(identity) = identities.get(&owner) else { return Some(Err(owner)) };
+            addition.asked = Some(*identity);
+            return Some(Ok(*identity));
+        };
+        // Others have what the shard knew that was asked, and call the client otherwise.
+        if let Some(taken) = map.taken(asked.shard).filter(|taken| taken.number > asked.since)
+            && owner != asked.shard
+        {
+            let client = identity_after(asked.client, taken.number);
+            *asked = Identity { shard: owner, client, since: taken.number };
+        }
+        Some(Ok(*asked))
+    }
+
+    /// The shard that was asked has never done the addition, and will not.
+    pub fn not_there(&mut self, adder: usize, asked: Identity) {
+        if let Some(addition) = &mut self.adders[adder].current {
+            addition.asked.take_if(|by| *by == asked);
+        }
+    }
+
+    /// A shard does not know a client to which it has given its identity, and no other one has taken it over.
+    pub fn forgotten(&mut self, adder: usize, asked: Identity, map: &SlotMap) {
+        let is_taken = map.taken(asked.shard).is_some_and(|taken| taken.number > asked.since);
+        let is_current = self.adders[adder].current.is_some_and(|it| it.asked == Some(asked));
+        if is_current && !is_taken {
+            self.book.violations.push(format!("client {adder} is forgotten, with what it has done"));
+        }
     }
 
     /// Holds the history against an order.

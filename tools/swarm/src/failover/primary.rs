@@ -2,6 +2,8 @@
 
 use farcall::Service;
 use farcall_kv::durable::{Parked, Released};
+use farcall_kv::placement::SlotMap;
+use farcall_kv::replicated::MoverSteps;
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{
     ADD_CLIENT, Code, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, ONCE, OnceRequest,
@@ -10,7 +12,7 @@ use farcall_kv::wire::{
 use farcall_kv::{Answer, Name, Shard, TableId, Value};
 use farcall_replica::{Mirror, Place, Record, RegistryJob, ReplicaStatus};
 
-use super::clients::{Adder, Addition, Clients};
+use super::clients::{Adder, Addition, Clients, Identity};
 use crate::history::{Asked, Told};
 
 /// The table of all operations.
@@ -30,7 +32,7 @@ enum What {
     /// A client wants an identity.
     Identity { adder: usize },
     /// A client adds.
-    Addition { adder: usize, sequence: u64 },
+    Addition { adder: usize, sequence: u64, asked: Identity },
 }
 
 /// A process that is, or was, the primary.
@@ -38,6 +40,8 @@ pub struct Primary {
     pub incarnation: u64,
     pub shard: Shard,
     pub mirror: Mirror,
+    /// What it does of spreads, in a store of several shards.
+    pub mover: Option<MoverSteps>,
     /// It stands still, as a process that was stopped, or whose machine was.
     pub is_paused: bool,
     /// What it has asked the registry.
@@ -49,9 +53,14 @@ pub struct Primary {
 }
 
 impl Primary {
-    pub fn new(incarnation: u64, shard: Shard, mirror: Mirror) -> Self {
+    pub fn new(incarnation: u64, shard: Shard, mirror: Mirror, mover: Option<MoverSteps>) -> Self {
         let (is_paused, asked, waiting) = (false, None, Vec::new());
-        Self { incarnation, shard, mirror, is_paused, asked, waiting, numbers: 0, done: 0 }
+        Self { incarnation, shard, mirror, mover, is_paused, asked, waiting, numbers: 0, done: 0 }
+    }
+
+    /// The number of its shard.
+    pub fn number(&self) -> u32 {
+        self.mirror.log().shard
     }
 
     /// The sets of replicas that it may record next, and that it is recording.
@@ -86,18 +95,20 @@ impl Primary {
         self.request(clients, What::Object { key, floor, value, place }, (service, &message));
     }
 
-    /// Asks for what a client that adds needs next.
-    pub fn ask_for(&mut self, clients: &mut Clients, adder: usize) {
-        let Adder { identity, sequence, current, .. } = clients.adders[adder];
-        let Some(client) = identity else {
-            return self.request(clients, What::Identity { adder }, (ADD_CLIENT, &[]));
-        };
+    /// Asks for an identity of a client.
+    pub fn ask_for_identity(&mut self, clients: &mut Clients, adder: usize) {
+        self.request(clients, What::Identity { adder }, (ADD_CLIENT, &[]));
+    }
+
+    /// Asks for what a client adds.
+    pub fn ask_for_addition(&mut self, clients: &mut Clients, adder: usize, asked: Identity) {
+        let Adder { sequence, current, .. } = clients.adders[adder];
         let Some(Addition { key, amount, .. }) = current else { return };
         let (bytes, mut increment, mut message) = ([key], Vec::new(), Vec::new());
         IncrementRequest { name: name(&bytes), amount }.encode(&mut increment);
-        let (first, service) = (sequence, INCREMENT);
+        let (first, service, client) = (sequence, INCREMENT, asked.client);
         OnceRequest { client, sequence, first, service, message: &increment }.encode(&mut message);
-        self.request(clients, What::Addition { adder, sequence }, (ONCE, &message));
+        self.request(clients, What::Addition { adder, sequence, asked }, (ONCE, &message));
     }
 
     fn request(&mut self, clients: &mut Clients, what: What, (service, message): (Service, &[u8])) {
@@ -106,7 +117,7 @@ impl Primary {
         self.shard.answer(service, message, Caller { taken: &mut taken, number });
         match taken {
             Taken::Answered(answer) => self.answered(clients, what, &answer),
-            Taken::Refused(code) => refused(clients, what, code),
+            Taken::Refused(code) => refused(clients, what, code, &self.shard.map()),
             Taken::Parked => self.waiting.push(Waiting { number, what }),
         }
     }
@@ -127,7 +138,8 @@ impl Primary {
     }
 
     fn answered(&mut self, clients: &mut Clients, what: What, answer: &[u8]) {
-        clients.book.answered(self.mirror.status().record.epoch, self.incarnation);
+        let record = self.mirror.status().record;
+        clients.book.answered((record.log.shard, record.epoch), self.incarnation);
         self.done += 1;
         match what {
             What::Object { key, floor, value: Some(value), place } => {
@@ -145,9 +157,9 @@ impl Primary {
             }
             What::Identity { adder } => {
                 let number = answer.try_into().map(u64::from_le_bytes).expect("an identity");
-                clients.adders[adder].identity.get_or_insert(number);
+                clients.identified(adder, (self.number(), number), &self.shard.map());
             }
-            What::Addition { adder, sequence } => {
+            What::Addition { adder, sequence, .. } => {
                 let sum = IncrementResponse::decode(answer).expect("an answer to an increment").sum;
                 clients.added(adder, sequence, sum);
             }
@@ -155,10 +167,14 @@ impl Primary {
     }
 }
 
-fn refused(clients: &mut Clients, what: What, code: Code) {
+fn refused(clients: &mut Clients, what: What, code: Code, map: &SlotMap) {
     match what {
         What::Object { place, .. } => clients.refused(place, code),
-        What::Addition { adder, .. } if code == Code::ClientForgotten => clients.forgotten(adder),
+        What::Addition { adder, asked, .. } if code == Code::ClientForgotten => {
+            clients.forgotten(adder, asked, map);
+        }
+        // Whoever does not have the object, and has no result, has never done it.
+        What::Addition { adder, asked, .. } if code == Code::WrongShard => clients.not_there(adder, asked),
         What::Addition { .. } | What::Identity { .. } => {}
     }
 }

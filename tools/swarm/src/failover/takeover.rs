@@ -4,10 +4,12 @@ use farcall_base::SipKey;
 use farcall_disk::{Disk, MemoryDisk};
 use farcall_kv::Shard;
 use farcall_kv::durable::Level;
+use farcall_kv::placement::settle;
+use farcall_kv::replicated::{MoverSteps, answer_segment};
 use farcall_kv::store::{MEMORY_BYTES_MIN, Store};
 use farcall_replica::{
-    Candidate, Claim, Claimed, FetchError, Handled, LogId, Mirror, MirrorOf, NoAnswer, Place, Reach,
-    Recovery, Refusal,
+    Answered, Candidate, Claim, Claimed, FetchError, Handled, LogId, Mirror, MirrorOf, NoAnswer, Place,
+    Reach, Recovery, Refusal,
 };
 
 use super::network::InFlight;
@@ -15,14 +17,21 @@ use super::primary::{Primary, TABLE};
 use super::world::{LEASE, LOG_BYTES_MAX, World};
 
 impl World {
-    /// A candidate looks whether there is a primary, and becomes one if there is none.
+    /// A candidate looks whether its shard has a primary, and becomes one if there is none.
     pub(super) fn stand_for_primary(&mut self) {
         if self.is_recovering {
             return;
         }
-        let Some((incarnation, mut candidate)) = self.candidate.take() else {
+        let number = self.random.below(u64::from(self.case.shards)) as u32;
+        // Most of the time nobody is there who would serve the last of several shards again.
+        let may_be_spread = number > 0 && number + 1 == self.case.shards && !self.is_healing;
+        if may_be_spread && self.findings.primaries > 3 && self.random.chance(0.9) {
+            return;
+        }
+        let Some((incarnation, mut candidate)) = self.candidates.remove(&number) else {
             self.incarnations += 1;
-            self.candidate = Some((self.incarnations, self.new_candidate(self.incarnations)));
+            let candidate = self.new_candidate(self.incarnations, number);
+            self.candidates.insert(number, (self.incarnations, candidate));
             return;
         };
         let clock = self.clock();
@@ -37,14 +46,14 @@ impl World {
                 }
             }
             // Somebody is, or the registry is silent.
-            Ok(None) | Err(_) => self.candidate = Some((incarnation, candidate)),
+            Ok(None) | Err(_) => _ = self.candidates.insert(number, (incarnation, candidate)),
         }
     }
 
-    fn new_candidate(&self, incarnation: u64) -> Candidate {
+    pub(super) fn new_candidate(&self, incarnation: u64, shard: u32) -> Candidate {
         Candidate::new(Claim {
-            log: LogId { store: 7, shard: 0 },
-            shards: 1,
+            log: LogId { store: 7, shard },
+            shards: self.case.shards,
             primary: format!("primary:{incarnation}"),
             incarnation,
             lease: LEASE,
@@ -55,10 +64,13 @@ impl World {
 
     /// Brings back what the last primary had; `None` if that cannot be now.
     fn take_over(&mut self, incarnation: u64, claimed: Claimed) -> Option<Primary> {
-        let record = claimed.record.clone();
+        let (record, number) = (claimed.record.clone(), claimed.record.log.shard);
+        // What others are about to take over they will not; what they have taken over is theirs.
+        let map = settle(&mut self.registry.clone(), (number, self.case.shards)).ok()?;
+        let is_taken = map.taken(number).is_some_and(|taken| record.is_from_before(taken.epoch));
         let mut recovery = Recovery::new(record.clone());
         let mut make = |_: &Place| Ok(Box::new(MemoryDisk::new()) as Box<dyn Disk>);
-        let image: Box<dyn Disk> = if record.replicas.is_empty() {
+        let image: Box<dyn Disk> = if record.replicas.is_empty() || is_taken {
             Box::new(MemoryDisk::new())
         } else {
             match recovery.fetch(&mut Candidacy { world: self, incarnation }, &mut make) {
@@ -67,7 +79,7 @@ impl World {
             }
         };
         let store = Store::with_key(MEMORY_BYTES_MIN, SipKey([1, 2])).expect("enough");
-        let mut shard = Shard::new(store, 0, 1);
+        let mut shard = Shard::new(store, number, self.case.shards);
         let of = MirrorOf {
             record,
             revision: claimed.revision,
@@ -84,15 +96,19 @@ impl World {
         }
         let level = Level::Replicated { replicas: self.case.replicas, flushed: self.case.flushed };
         shard.create_table_at(TABLE, level).expect("one table");
+        if self.case.shards > 1 {
+            shard.adopt(&map);
+        }
         self.findings.primaries += 1;
-        Some(Primary::new(incarnation, shard, mirror))
+        let mover = (self.case.shards > 1).then(|| MoverSteps::new(number, &map));
+        Some(Primary::new(incarnation, shard, mirror, mover))
     }
 }
 
-/// A candidate's way to the backups, while everything else goes on.
-struct Candidacy<'w> {
-    world: &'w mut World,
-    incarnation: u64,
+/// The way of a process to the backups, while everything else goes on.
+pub struct Candidacy<'w> {
+    pub world: &'w mut World,
+    pub incarnation: u64,
 }
 
 impl Reach for Candidacy<'_> {
@@ -107,6 +123,16 @@ impl Reach for Candidacy<'_> {
         }
         let node = &mut world.nodes[place];
         let Some(process) = &mut node.backup else { return Err(NoAnswer::Silent) };
+        let (promised, network) = (&mut node.promised, &mut world.network);
+        let mut others = |number: u64, answer: Answered| {
+            if let Some((primary, token)) = promised.remove(&number) {
+                let answer = answer.map_err(NoAnswer::Refused);
+                network.push(InFlight::From { primary, token, answer });
+            }
+        };
+        if let Some(answer) = answer_segment(process, message, &mut others) {
+            return answer.map_err(NoAnswer::Refused);
+        }
         let number = match process.handle(message) {
             Handled::Now(answer) => return answer.map_err(NoAnswer::Refused),
             Handled::Later(number) => number,
@@ -114,12 +140,7 @@ impl Reach for Candidacy<'_> {
         for _ in 0..1000 {
             match process.poll() {
                 Some((done, answer)) if done == number => return answer.map_err(NoAnswer::Refused),
-                Some((done, answer)) => {
-                    if let Some((primary, token)) = node.promised.remove(&done) {
-                        let answer = answer.map_err(NoAnswer::Refused);
-                        world.network.push(InFlight::From { primary, token, answer });
-                    }
-                }
+                Some((done, answer)) => others(done, answer),
                 None => {}
             }
         }

@@ -10,10 +10,14 @@ use farcall_replica::{
     Backup, BackupEntry, Candidate, ClockOf, MemoryRegistry, NoAnswer, Place, Record, Registry, RegistryJob,
 };
 
+use farcall_kv::placement::SlotMap;
+use farcall_kv::wire::hash_slot;
+
 use super::clients::{ADDED_KEYS, Clients, WRITTEN_KEYS};
 use super::network::InFlight;
 use super::primary::Primary;
 use super::shelf::SimulatedShelf;
+use super::spreading::Spreader;
 use crate::history::Operation;
 
 /// A history, as its numbers determine it.
@@ -29,6 +33,8 @@ pub struct FailoverCase {
     pub replicas: u8,
     /// Whether they are flushed: then any of them may end at any time, all at once as well.
     pub flushed: bool,
+    /// Shards: with more than one, others take over the last one in parts now and then.
+    pub shards: u32,
 }
 
 /// What became of a history.
@@ -46,6 +52,8 @@ pub struct FailoverFindings {
     pub primaries: u64,
     /// Primaries that found out that they were replaced.
     pub deposed: u64,
+    /// Histories in which others have taken over the last shard in parts.
+    pub spreads: u64,
 }
 
 pub const LEASE: Duration = Duration::from_millis(200);
@@ -80,8 +88,14 @@ pub struct World {
     pub(super) registry: MemoryRegistry,
     pub(super) nodes: Vec<Node>,
     pub(super) primaries: Vec<Primary>,
-    /// The next one, which waits for the end of the last.
-    pub(super) candidate: Option<(u64, Candidate)>,
+    /// The next ones of shards, which wait for the end of the last.
+    pub(super) candidates: BTreeMap<u32, (u64, Candidate)>,
+    /// Who takes the last shard apart.
+    pub(super) spreader: Option<(u64, Spreader)>,
+    /// The map that clients have seen last.
+    pub(super) known_map: Arc<SlotMap>,
+    /// The time at which simulated time begins, where real clocks are asked for.
+    pub(super) begun: std::time::Instant,
     pub(super) is_recovering: bool,
     pub(super) network: Vec<InFlight>,
     /// What the registry may still do, though it has said that it did not answer.
@@ -104,6 +118,8 @@ impl FailoverCase {
         }
         world.heal();
         world.clients.judge();
+        let last = self.shards - 1;
+        world.findings.spreads = u64::from(world.map().taken(last).is_some());
         world.findings.operations = world.clients.history.len() as u64;
         world.findings.history = core::mem::take(&mut world.clients.history);
         world.findings.violations = core::mem::take(&mut world.clients.book.violations);
@@ -131,7 +147,10 @@ impl World {
             now: Arc::new(AtomicU64::new(1)),
             registry,
             primaries: Vec::new(),
-            candidate: None,
+            candidates: BTreeMap::new(),
+            spreader: None,
+            known_map: Arc::new(SlotMap::of(case.shards)),
+            begun: std::time::Instant::now(),
             is_recovering: false,
             network: Vec::new(),
             late_jobs: Vec::new(),
@@ -149,6 +168,10 @@ impl World {
         Box::new(move || Instant::from_nanos(now.load(Ordering::Relaxed)))
     }
 
+    pub(super) fn nanos(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
     fn pass(&self, time: Duration) {
         self.now.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -161,7 +184,11 @@ impl World {
             0..350 => self.deliver(),
             350..700 => self.turn(),
             700..850 => self.operate(),
-            850..950 => self.answer_registry(),
+            850..910 => self.answer_registry(),
+            910..950 if self.case.shards == 1 => self.answer_registry(),
+            910..930 => self.ask_for_map(),
+            930..940 => self.read_part(),
+            940..950 => self.spread(),
             950..990 => self.stand_for_primary(),
             _ if self.is_healing => {}
             // Some histories are calm, so that much is done in them, and others are not.
@@ -189,6 +216,9 @@ impl World {
             return;
         }
         primary.turn(&mut self.clients);
+        if let Some(mover) = &mut primary.mover {
+            mover.turn(&mut primary.shard, Instant::from_nanos(self.now.load(Ordering::Relaxed)));
+        }
         // Most of an image is blank: that is looked through without a message.
         for _ in 0..BLANK_TURNS {
             primary.mirror.turn();
@@ -227,31 +257,58 @@ impl World {
         (!self.primaries.is_empty()).then(|| self.random.index(self.primaries.len()))
     }
 
+    /// Any primary of a shard that does not stand still: the last one, or one before it.
+    fn place_of(&mut self, shard: u32) -> Option<usize> {
+        let of_shard = |(place, primary): (usize, &Primary)| (primary.number() == shard).then_some(place);
+        let places: Vec<usize> = self.primaries.iter().enumerate().filter_map(of_shard).collect();
+        let place = *places.get(self.random.below(places.len().max(1) as u64) as usize)?;
+        (!self.primaries[place].is_paused).then_some(place)
+    }
+
     /// A client asks whoever it takes for the primary.
     fn operate(&mut self) {
-        let Some(place) = self.any_primary() else { return };
-        if self.primaries[place].is_paused {
-            return;
-        }
-        let primary = &mut self.primaries[place];
         if self.random.chance(0.3) {
-            let adder = self.random.index(ADDERS);
-            let of = &self.clients.adders[adder];
-            if of.identity.is_some() && of.current.is_none() {
-                let key = (WRITTEN_KEYS + self.random.below(ADDED_KEYS)) as u8;
-                self.clients.next_addition(adder, key, 1 + self.random.below(9) as i64);
-            }
-            return primary.ask_for(&mut self.clients, adder);
+            return self.add();
         }
         let key = self.random.below(WRITTEN_KEYS + ADDED_KEYS) as u8;
-        self.values += 1;
         let is_write = u64::from(key) < WRITTEN_KEYS && self.random.chance(0.5);
-        primary.ask(&mut self.clients, key, is_write.then_some(self.values));
+        // Now and then it knows no better.
+        let is_lost = self.case.shards > 1 && self.random.chance(0.1);
+        let shard = match is_lost {
+            true => self.random.below(u64::from(self.case.shards)) as u32,
+            false => self.map().owner(hash_slot(&[key])),
+        };
+        self.values += 1;
+        let value = is_write.then_some(self.values);
+        let Some(place) = self.place_of(shard) else { return };
+        self.primaries[place].ask(&mut self.clients, key, value);
+    }
+
+    /// A client goes on with an addition, or begins the next one.
+    fn add(&mut self) {
+        let adder = self.random.index(ADDERS);
+        if self.clients.adders[adder].current.is_none() {
+            let key = (WRITTEN_KEYS + self.random.below(ADDED_KEYS)) as u8;
+            self.clients.next_addition(adder, key, 1 + self.random.below(9) as i64);
+        }
+        self.map();
+        let Some(route) = self.clients.route(adder, &self.known_map) else { return };
+        let shard = match route {
+            Ok(asked) => asked.shard,
+            Err(shard) => shard,
+        };
+        let Some(place) = self.place_of(shard) else { return };
+        let primary = &mut self.primaries[place];
+        match route {
+            Ok(asked) => primary.ask_for_addition(&mut self.clients, adder, asked),
+            Err(_) => primary.ask_for_identity(&mut self.clients, adder),
+        }
     }
 
     /// Something goes wrong, or is right again.
     fn trouble(&mut self) {
-        match self.random.below(8) {
+        match self.random.below(if self.case.shards > 1 { 9 } else { 8 }) {
+            8 => self.end_spreader(),
             0 => {
                 if let Some(place) = self.any_primary() {
                     let primary = self.primaries.swap_remove(place);
@@ -298,11 +355,26 @@ impl World {
         node.shelf.cut_power();
     }
 
-    /// Whether another backup has a replica that counts, and one of those that are to count next: its primary
-    /// may record them before it learns of this end, and end as well. That is one loss too many.
+    /// Whether another backup has a replica that counts, and one of those that are to count next, of each
+    /// log: its primary may record them before it learns of this end, and end as well. That is one loss too
+    /// many.
     fn is_spare(&mut self, place: usize) -> bool {
-        let found = self.registry.load(&Record::key(0)).ok().flatten();
-        let Some(record) = found.and_then(|found| Record::decode(&found.value)) else { return false };
+        (0..self.case.shards).all(|shard| self.is_spare_of(shard, place))
+    }
+
+    fn is_spare_of(&mut self, shard: u32, place: usize) -> bool {
+        let found = match self.registry.load(&Record::key(shard)) {
+            Ok(Some(found)) => Record::decode(&found.value),
+            // There is nothing to be lost of it.
+            Ok(None) => return shard > 0,
+            Err(_) => None,
+        };
+        let Some(record) = found else { return false };
+        // What others have taken over is of no use.
+        let taken = self.map().taken(shard).map_or(0, |taken| taken.epoch);
+        if record.is_from_before(taken) {
+            return true;
+        }
         let is_here = |other: &Place| other.backup == self.nodes[place].at;
         let is_held = |other: &Place| {
             let backup = self.nodes.iter().find(|node| node.at == other.backup);
@@ -330,14 +402,32 @@ impl World {
         self.primaries.iter_mut().for_each(|primary| primary.is_paused = false);
         for _ in 0..HEALING_STEPS {
             self.step();
-            let is_ready = |primary: &Primary| primary.mirror.may_read() && primary.mirror.may_write();
-            if let Some(place) = self.primaries.iter().position(is_ready) {
-                for key in 0..(WRITTEN_KEYS + ADDED_KEYS) as u8 {
-                    self.primaries[place].ask(&mut self.clients, key, None);
-                }
+            if self.read_all() {
                 return;
             }
         }
         self.clients.book.violations.push("it never goes on after everything has healed".to_owned());
+    }
+
+    /// Reads all objects where they are, once somebody serves each of them.
+    fn read_all(&mut self) -> bool {
+        let keys = 0..(WRITTEN_KEYS + ADDED_KEYS) as u8;
+        let map = Arc::new(self.map().clone());
+        let is_ready = |primary: &Primary| {
+            let knows = self.case.shards == 1 || primary.shard.map().version() == map.version();
+            knows && primary.mirror.may_read() && primary.mirror.may_write()
+        };
+        let place = |key: u8| {
+            let owner = map.owner(hash_slot(&[key]));
+            self.primaries.iter().position(|primary| primary.number() == owner && is_ready(primary))
+        };
+        let Some(places) = keys.clone().map(place).collect::<Option<Vec<usize>>>() else { return false };
+        if !map.spreads().is_empty() {
+            return false;
+        }
+        for (key, place) in keys.zip(places) {
+            self.primaries[place].ask(&mut self.clients, key, None);
+        }
+        true
     }
 }

@@ -7,7 +7,7 @@ use farcall_disk::Disk;
 use farcall_disk::testing::{Faults, SimulatedDisk};
 
 use super::*;
-use crate::durable::parts::{PartReplay, ReplayedPart, Weights, checked, select};
+use crate::durable::parts::{CheckedSegment, PartReplay, ReplayedPart, Weights, select};
 use crate::durable::{Ending, LOG_BYTES_MIN, Level, LogError, frame_at, outline, outline_until};
 use crate::placement::tests::{ask, get, named, put, settle};
 use crate::placement::{Exported, LogEnd, SlotMap, SlotRange, SlotSet, SpreadPart, SpreadPlan};
@@ -64,7 +64,7 @@ fn weigh(disk: &mut SimulatedDisk) -> (LogEnd, Vec<u64>) {
     for ending in &segments {
         let mut of_segment = Weights::default();
         let segment = segment_of(disk, ending);
-        of_segment.add_segment(log, checked(log, ending, &segment).expect("it is whole"));
+        of_segment.add_segment(&CheckedSegment::new(log, ending, &segment).expect("it is whole"));
         let mut message = Vec::new();
         of_segment.encode(&mut message);
         weights.add(&message).expect("it was encoded");
@@ -80,7 +80,8 @@ fn replayed(disk: &mut SimulatedDisk, end: LogEnd, ranges: &[SlotRange]) -> Resu
     let mut replay = PartReplay::new(2 * MEMORY_BYTES_MIN).expect("enough");
     for ending in segments {
         let (mut message, segment) = (Vec::new(), segment_of(disk, &ending));
-        select(log, &segment, &SlotSet::of_all(ranges), &mut message);
+        let segment = CheckedSegment::new(log, &ending, &segment).expect("it is whole");
+        select(&segment, &SlotSet::of_all(ranges), &mut message);
         replay.replay(&message).expect("it was selected");
     }
     replay.finish()

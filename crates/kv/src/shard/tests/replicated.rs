@@ -206,3 +206,17 @@ fn a_shard_whose_replicas_are_missing_is_not_handed_over_and_goes_on() {
     assert_eq!(of.asked(HAND_OVER, &[]), Some(Ok(Vec::new())));
     assert!(of.shard.is_handed_over());
 }
+
+#[test]
+fn a_write_that_waits_for_no_disk_is_sent_in_the_turn_in_which_it_came() {
+    let mut of = Replicated::serving();
+    assert_eq!(of.asked(MULTI_PUT, &put("orders")), None, "it waits for the replica");
+    of.shard.turn_log();
+    let Outgoing { token, message, .. } = of.mirror.next_message().expect("another write may never come");
+    let backup = of.backup.as_mut().expect("it is there");
+    assert_eq!(backup.handle(&message), Handled::Now(Ok(Vec::new())));
+    of.mirror.answered(token, Ok(&[]));
+    of.shard.turn_log();
+    let Released { answer, .. } = of.shard.release().expect("it is everywhere");
+    assert!(answer.answer().is_ok());
+}
