@@ -3,8 +3,8 @@
 //!
 //! Prints the median round trip of 30 B in nanoseconds, with an answer that is kept and with one that is
 //! copied, and messages of 8 B in a second: one by one, and in batches of 10. It is
-//! `crates/ffi/benches/price.c` in Rust, step for step, so that `scripts/bench-c` can say what the border of C
-//! costs.
+//! `crates/ffi/benches/price.c` in Rust, step for step, so that `scripts/bench-c` can say what the border
+//! of C costs.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -116,7 +116,6 @@ impl<'e> Pending<'e> {
         }
     }
 
-    #[inline(never)]
     fn wait_otherwise(mut self) -> Result<Response<'e>, CallError> {
         let result = self.call.wait();
         self.response(result)

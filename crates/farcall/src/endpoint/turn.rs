@@ -50,7 +50,6 @@ impl<'e> Turn<'_, 'e> {
     }
 
     /// As [`Turn::end_call`], but for an answer that is copied for a future.
-    #[inline(never)]
     fn end_call_otherwise(&mut self, outbox: &mut dyn Outbox, session: SessionId, response: &Response<'_>) {
         let &Response { call, status, payload } = response;
         let Some(completion) = self.state.operations.end_call(call, session) else {

@@ -238,7 +238,7 @@ impl Slab {
     }
 
     /// Takes what was copied for a future: an answer, or a message, whose envelope is still in the slot.
-    #[inline(always)]
+    #[inline]
     pub fn fetch_copy(&mut self, id: CallId) -> Option<Kept> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
