@@ -50,8 +50,9 @@ pub type PeerDownCallback = Option<
     extern "C" fn(context: *mut c_void, endpoint: *mut EndpointHandle, peer: PeerNumbers, status: Status),
 >;
 
-/// How often `farcall_poll_idle` polls in vain before the caller looks at what else it waits for: what leads
-/// from C to a poll takes a third as long as one that finds nothing, and would delay what comes meanwhile.
+/// How often `farcall_poll_idle` polls without result before the caller looks at what else it waits for: what
+/// leads from C to a poll takes a third as long as one that finds nothing, and would delay what comes
+/// meanwhile.
 const POLLS_MAX: usize = 16;
 
 /// One thread's door to its peers. Belongs to the thread that opened it.

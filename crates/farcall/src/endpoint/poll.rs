@@ -110,8 +110,8 @@ impl Endpoint {
         self.poll_several_idle(1, on_event)
     }
 
-    /// As [`Endpoint::poll_idle`], after up to so many polls in which nothing happened: for a language whose
-    /// way to a poll takes a good part of one.
+    /// As [`Endpoint::poll_idle`], after up to this many polls in which nothing happened: for a language
+    /// whose way to a poll takes a good part of one.
     #[doc(hidden)]
     pub fn poll_several_idle(
         &self,
