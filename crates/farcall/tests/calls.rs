@@ -99,6 +99,28 @@ fn short_payloads_that_leave_together_come_back_whole() {
     }
 }
 
+/// An answer waits where its future finds it, polled before or after it came; one that no future fetches is
+/// gone with its place, which the next call has.
+#[test]
+fn answers_wait_for_their_futures_and_for_nobody_else() {
+    for pair in pairs() {
+        pair.client.wait_for(pair.server).expect("up");
+        for length in [0, 15, 16, 232, 100_000] {
+            let sent = pattern(length as u64, length);
+            let start = || pair.client.call(pair.server, ECHO, &sent).within(LONG).start().expect("sent");
+            let unfetched = start();
+            pair.client.run_while(|| !unfetched.is_complete());
+            drop(unfetched);
+            let polled_before = start();
+            assert!(!polled_before.is_complete(), "{length} bytes: an answer to another call");
+            assert!(*pair.client.block_on(polled_before).expect("an echo") == sent[..], "{length} bytes");
+            let polled_after = start();
+            pair.client.run_while(|| !polled_after.is_complete());
+            assert!(*pair.client.block_on(polled_after).expect("an echo") == sent[..], "{length} bytes");
+        }
+    }
+}
+
 #[test]
 fn a_message_over_the_limit_is_refused_and_says_the_limit() {
     for pair in pairs() {

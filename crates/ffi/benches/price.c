@@ -115,8 +115,10 @@ static double rate(farcall_endpoint_t *endpoint, farcall_peer_t peer, size_t mes
     begun = now();
     while (done < messages) {
         if (in_batches) {
-            MUST(farcall_send_many(endpoint, peer, TAG, pieces, BATCH, &sent));
+            farcall_status_t status = farcall_send_many(endpoint, peer, TAG, pieces, BATCH, &sent);
             done += sent;
+            // Messages for which the peer has made no room are operations in flight, of which there is a limit.
+            MUST(status == FARCALL_TOO_MANY ? farcall_poll_idle(endpoint, NULL) : status);
         } else {
             MUST(farcall_send(endpoint, peer, TAG, bytes, sizeof bytes, FARCALL_DEFAULT_TIMEOUT));
             done += 1;
@@ -147,7 +149,7 @@ int main(int count, char **arguments) {
     MUST(farcall_on_message(endpoint, count_message, NULL));
     if (rank == 1) {
         while (!is_over) {
-            MUST(farcall_poll(endpoint, NULL));
+            MUST(farcall_poll_idle(endpoint, NULL));
         }
         MUST(farcall_poll(endpoint, NULL));
     } else {

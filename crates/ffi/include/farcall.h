@@ -511,8 +511,8 @@ farcall_status_t farcall_on_peer_down(struct farcall_endpoint_t *endpoint,
 // be kept.
 farcall_status_t farcall_poll(struct farcall_endpoint_t *endpoint, size_t *done);
 
-// As `farcall_poll`; if there was nothing to do, spins, yields or blocks as `endpoint.idle` says, for 100 ms
-// at most, so that the caller can look at what else it waits for.
+// As `farcall_poll`; if there was nothing to do, polls a few times more, then spins, yields or blocks as
+// `endpoint.idle` says, for 100 ms at most, so that the caller can look at what else it waits for.
 farcall_status_t farcall_poll_idle(struct farcall_endpoint_t *endpoint, size_t *done);
 
 // Cancels an operation that has a callback. FARCALL_OK: the callback ran, or runs in the next poll, with

@@ -43,6 +43,7 @@ impl<'e> Call<'e, '_> {
     }
 
     /// Sends the call and polls the endpoint until it is complete.
+    #[inline]
     pub fn wait(self) -> Result<Response<'e>, CallError> {
         self.start()?.wait()
     }
@@ -107,7 +108,15 @@ impl<'e> Pending<'e> {
     }
 
     /// Polls the endpoint until the call is complete.
+    #[inline]
     pub fn wait(mut self) -> Result<Response<'e>, CallError> {
+        match self.call.wait_for_copy() {
+            Some(copy) => Ok(Response { payload: Some(copy), endpoint: self.call.endpoint() }),
+            None => self.wait_otherwise(),
+        }
+    }
+
+    fn wait_otherwise(mut self) -> Result<Response<'e>, CallError> {
         let result = self.call.wait();
         self.response(result)
     }

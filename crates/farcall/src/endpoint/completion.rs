@@ -41,6 +41,9 @@ pub trait Completes: Sized + 'static {
     /// `None` for the end of another kind of operation, as of [`Completes::callback`].
     fn of_ended(ended: Ended) -> Option<Self::Kept>;
 
+    /// The end that is a copy of what came; answers have no envelope.
+    fn of_copy(copy: KeptMessage) -> Option<Self::Kept>;
+
     fn attachment(callback: Callback<Self>) -> Attachment;
 
     fn callback(attachment: Attachment) -> Option<Callback<Self>>;
@@ -215,6 +218,11 @@ impl Completes for OfCall {
         if let Ended::Call(kept) = ended { Some(kept) } else { None }
     }
 
+    #[inline]
+    fn of_copy(copy: KeptMessage) -> Option<Self::Kept> {
+        Some(Ok(copy.payload))
+    }
+
     fn attachment(callback: Callback<Self>) -> Attachment {
         Attachment::Call(callback)
     }
@@ -245,6 +253,10 @@ impl Completes for OfSend {
 
     fn of_ended(ended: Ended) -> Option<Self::Kept> {
         if let Ended::Send(kept) = ended { Some(kept) } else { None }
+    }
+
+    fn of_copy(_: KeptMessage) -> Option<Self::Kept> {
+        None
     }
 
     fn attachment(callback: Callback<Self>) -> Attachment {
@@ -282,6 +294,11 @@ impl Completes for OfReceive {
 
     fn of_ended(ended: Ended) -> Option<Self::Kept> {
         if let Ended::Receive(kept) = ended { Some(kept) } else { None }
+    }
+
+    #[inline]
+    fn of_copy(copy: KeptMessage) -> Option<Self::Kept> {
+        Some(Ok(copy))
     }
 
     fn attachment(callback: Callback<Self>) -> Attachment {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use farcall_transport::CallId;
+use farcall_transport::{CallId, Kept};
 
 use super::Endpoint;
 use super::completion::Completes;
@@ -61,6 +61,17 @@ impl<'e, O: Completes> Unfetched<'e, O> {
         let id = self.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|_| self.endpoint.done.has(id));
         self.fetch(None).expect("the operation is done")
+    }
+
+    /// As [`Unfetched::wait`], but `None` where the result is no copy of what came; then it is yet to be
+    /// fetched.
+    #[inline]
+    pub fn wait_for_copy(&mut self) -> Option<Kept> {
+        let id = self.operation().expect(FETCHED_ONCE);
+        self.endpoint.poll_until(|_| self.endpoint.done.has(id));
+        let copy = self.endpoint.core().state.operations.fetch_copy(id)?;
+        self.handle = OpHandle::NONE;
+        Some(copy)
     }
 
     /// The result if it is there, and registers `waker` if not.

@@ -106,8 +106,19 @@ impl Endpoint {
     }
 
     /// As [`Endpoint::poll`], followed by what the idle policy says if nothing happened.
-    pub fn poll_idle(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
-        let done = self.poll(&mut on_event);
+    pub fn poll_idle(&self, on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
+        self.poll_several_idle(1, on_event)
+    }
+
+    /// As [`Endpoint::poll_idle`], after up to this many polls in which nothing happened: for a language
+    /// whose way to a poll takes a good part of one.
+    #[doc(hidden)]
+    pub fn poll_several_idle(
+        &self,
+        polls: usize,
+        mut on_event: impl FnMut(&mut Context<'_>, Event<'_>),
+    ) -> usize {
+        let done = (0..polls).map(|_| self.poll(&mut on_event)).find(|&done| done > 0).unwrap_or(0);
         let core = &mut *self.core();
         if done == 0 {
             core.idle(Sinks::default(), true);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use farcall_base::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short, Spares};
+use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, SessionId, Short, Spares};
 
 use super::counters::EndpointCounters;
 use super::event::StoredEvents;
@@ -123,6 +123,13 @@ impl State {
     #[inline]
     pub fn leave_copy(&mut self, receive: CallId, envelope: Envelope, message: &[u8]) -> bool {
         self.operations.leave_copy(receive, envelope, message, &mut self.spares)
+    }
+
+    /// Leaves an answer for the future of a call that was never polled. False when there is none, and then
+    /// nothing has changed.
+    #[inline]
+    pub fn leave_answer(&mut self, call: CallId, session: SessionId, answer: &[u8]) -> bool {
+        self.operations.leave_answer(call, session, answer, &mut self.spares)
     }
 
     /// Ends a receive of a future that was never polled with a message that it has room for.

@@ -38,14 +38,32 @@ impl<'e> Turn<'_, 'e> {
     }
 
     /// Ends the call that a response is to.
+    #[inline]
     pub fn end_call(&mut self, outbox: &mut dyn Outbox, session: SessionId, response: &Response<'_>) {
+        let &Response { call, status, payload } = response;
+        if let (Status::Ok, Incoming::Borrowed(answer)) = (status, payload)
+            && self.state.leave_answer(call, session, answer)
+        {
+            return self.call_ended(session, call, status);
+        }
+        self.end_call_otherwise(outbox, session, response);
+    }
+
+    /// As [`Turn::end_call`], but for an answer that is copied for a future.
+    fn end_call_otherwise(&mut self, outbox: &mut dyn Outbox, session: SessionId, response: &Response<'_>) {
         let &Response { call, status, payload } = response;
         let Some(completion) = self.state.operations.end_call(call, session) else {
             return self.state.counters.late_answers.increment();
         };
+        self.call_ended(session, call, status);
+        self.complete::<OfCall>(outbox, call, completion, &outcome_of(status, &payload));
+    }
+
+    /// Notes that the response to a call came.
+    #[inline]
+    fn call_ended(&mut self, session: SessionId, call: CallId, status: Status) {
         self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
         probes::call_end(self.state.number, session.0, call.0, u8::from(status != Status::Ok));
-        self.complete::<OfCall>(outbox, call, completion, &outcome_of(status, &payload));
         self.state.counters.answered.increment();
     }
 

@@ -202,9 +202,44 @@ impl Slab {
         true
     }
 
+    /// Ends a call of a future that was never polled with its answer, in the slot if that is short, else
+    /// copied into one of `spares`. False when it is none; then nothing has changed.
+    #[inline]
+    pub fn leave_answer(
+        &mut self,
+        call: CallId,
+        session: SessionId,
+        answer: &[u8],
+        spares: &mut Spares<Copied>,
+    ) -> bool {
+        let index = usize::from(call.0 as u16);
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let is_it = slot.id == call && slot.session == session && slot.kind == Kind::Call;
+        if !is_it || slot.stage != Stage::PendingFuture {
+            return false;
+        }
+        if let Some(short) = Short::new(answer) {
+            slot.short = short;
+            slot.stage = Stage::DoneShort;
+        } else {
+            slot.stage = Stage::DoneCopy;
+            self.copies[index] = Some(spares.copy(answer));
+        }
+        self.done.set(call, true);
+        self.note_ends(Kind::Call, 1);
+        true
+    }
+
     /// Takes a message that was copied for a future's receive.
     #[inline(always)]
     pub fn fetch_message(&mut self, id: CallId) -> Option<KeptMessage> {
+        let payload = self.fetch_copy(id)?;
+        Some(KeptMessage { envelope: self.slots[usize::from(id.0 as u16)].envelope, payload })
+    }
+
+    /// Takes what was copied for a future: an answer, or a message, whose envelope is still in the slot.
+    #[inline]
+    pub fn fetch_copy(&mut self, id: CallId) -> Option<Kept> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
         // Most messages are short.
@@ -217,14 +252,17 @@ impl Slab {
         };
         slot.vacate(&mut self.first_vacant);
         self.done.set(id, false);
-        Some(KeptMessage { envelope: slot.envelope, payload })
+        Some(payload)
     }
 
     /// The end of a future's operation; registers `waker` if it is not complete.
     pub fn fetch<O: Completes>(&mut self, id: CallId, waker: Option<&Waker>) -> Option<O::Kept> {
-        let ended = self.fetch_message(id).map(|message| Ended::Receive(Ok(message)));
-        if let Some(ended) = ended.or_else(|| self.fetch_ended(id)) {
-            return Some(O::of_ended(ended).expect("an operation ends as one of its kind"));
+        let kept = match self.fetch_message(id) {
+            Some(copy) => Some(O::of_copy(copy)),
+            None => self.fetch_ended(id).map(O::of_ended),
+        };
+        if let Some(kept) = kept {
+            return Some(kept.expect("an operation ends as one of its kind"));
         }
         if let Some(waker) = waker {
             self.register(id, waker);

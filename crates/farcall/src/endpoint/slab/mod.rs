@@ -49,7 +49,7 @@ pub struct Slab {
     receive_callbacks: ReceivePlaces,
     /// Memory that takes the place of callbacks that run.
     spare_places: ReceivePlaces,
-    /// By slot: messages for futures that were copied.
+    /// By slot: messages and answers for futures that were copied.
     copies: Vec<Option<Copied>>,
 }
 

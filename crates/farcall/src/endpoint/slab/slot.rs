@@ -35,9 +35,9 @@ pub enum Stage {
     Vacant,
     /// The result for a future is attached.
     Done,
-    /// The result for a future is a short message, which is in the slot itself.
+    /// The result for a future is a short message or answer, which is in the slot itself.
     DoneShort,
-    /// The result for a future is a message that was copied into the buffer next to the slot.
+    /// The result for a future is a message or an answer that was copied into the buffer next to the slot.
     DoneCopy,
 }
 
@@ -85,7 +85,7 @@ pub struct Slot {
     pub next_vacant: u32,
     /// Of an operation that becomes an event.
     pub token: u64,
-    /// A short message that was received.
+    /// A short message or answer that was received.
     pub short: Short,
     /// The sender of the message that was received, and its tag.
     pub envelope: Envelope,
