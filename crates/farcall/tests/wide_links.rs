@@ -16,8 +16,8 @@ const LINK_BYTES_PER_SECOND: f64 = 125e6;
 
 const UNTIL: Duration = Duration::from_millis(500);
 
-/// Each of `senders` keeps its load to host 0 on its way, over a round trip of so many milliseconds, where so
-/// many of 1000 packets are lost and a packet has so many bytes.
+/// Each of `senders` keeps its load to host 0 on its way, over a path with this round trip, this many of 1000
+/// packets lost, and this MTU.
 fn to_one(
     transport: TransportKind,
     load: Load,
@@ -80,8 +80,8 @@ fn homa_fills_a_link_of_ten_milliseconds() {
     assert_fills(TransportKind::HOMA_SIM, 10, [0.7, 0.6, 0.4]);
 }
 
-/// What part of a link that loses nothing is filled with messages of `bytes`, `in_flight` of them at a time, in
-/// the second half of a second: as responses, or as requests.
+/// What part of a link that loses nothing is filled with messages of `bytes`, `in_flight` of them at a time,
+/// in the second half of a second: as responses, or as requests.
 fn filled_when_warm(
     transport: TransportKind,
     round_trip_ms: u64,
@@ -97,7 +97,8 @@ fn filled_when_warm(
     let part = (late * bytes) as f64 / UNTIL.as_secs_f64() / LINK_BYTES_PER_SECOND;
     let what = if are_responses { "responses" } else { "requests" };
     println!(
-        "{transport} round trip {round_trip_ms} ms, MTU {mtu_bytes}, {in_flight} {what} of {bytes} B: {part:.2} of the link"
+        "{transport} round trip {round_trip_ms} ms, MTU {mtu_bytes}, {in_flight} {what} of {bytes} B: \
+         {part:.2} of the link"
     );
     part
 }

@@ -49,9 +49,9 @@ pub(super) struct Ready {
     /// Messages of one packet; in all queues together as many as `whole_waiting`.
     whole: [VecDeque<SlotRef>; WHOLE_QUEUES],
     whole_waiting: usize,
-    /// Longer ones of which nothing was sent, with their ages, in that order. Their first pieces come before others of long messages: a receiver
-    /// grants to what it knows of, and if it learnt of a message when all before it are sent, the way from there
-    /// to here and back would be empty meanwhile.
+    /// Longer ones of which nothing was sent, with their ages, in that order. Their first pieces come before
+    /// others of long messages: a receiver grants to what it knows of. If it learnt of one when all that is
+    /// before it was sent, the way from there to here would be empty for a round trip.
     beginnings: VecDeque<(u64, SlotRef)>,
     /// Longer ones, but for those and the one that has its turn.
     bulk: BTreeSet<Waiting>,

@@ -1,8 +1,9 @@
 //! What goes out next.
 //!
 //! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one
-//! packet, and of the long messages the one with the fewest bytes to go. A policy may hold messages back, and
-//! may now and then let a packet of the oldest long message go before all other messages.
+//! packet, one packet of each long message that begins, and of the others the one with the fewest bytes to
+//! go. A policy may hold messages back, and may now and then let a packet of the oldest long message go
+//! before all other messages.
 
 use crate::session::PeerAddress;
 use crate::wire::{
