@@ -18,6 +18,8 @@ const CARRIED_BYTES: usize = 256;
 pub struct Load {
     pub to: Vec<u32>,
     pub bytes: usize,
+    /// The length of the answer to each.
+    pub answer_bytes: usize,
     /// Messages to each of the targets at a time.
     pub in_flight: usize,
     /// Messages to each of the targets in all.
@@ -33,6 +35,7 @@ impl Load {
         Self {
             to: vec![0],
             bytes,
+            answer_bytes: 0,
             in_flight: 1,
             count: usize::MAX,
             starts_at: Duration::ZERO,
@@ -130,13 +133,13 @@ impl Run<'_> {
     }
 }
 
-/// Takes requests, and writes down whose they are and which.
+/// Takes requests, writes down whose they are and which, and answers as long as they ask for.
 fn serve(endpoint: &Endpoint, ran: Arc<Mutex<Vec<(u32, u32)>>>) {
     endpoint.serve(SINK, move |request, reply| {
         let word =
             |at: usize| u32::from_le_bytes(request.payload()[at..at + 4].try_into().expect("four bytes"));
         ran.lock().expect("no panic").push((word(0), word(4)));
-        reply.send(&[]);
+        reply.send(&vec![0; word(8) as usize]);
     });
 }
 
@@ -184,6 +187,7 @@ impl Sender {
         }
         let (mut payload, before) = (vec![0; load.bytes], self.began.len());
         payload[..4].copy_from_slice(&self.rank.to_le_bytes());
+        payload[8..12].copy_from_slice(&(load.answer_bytes as u32).to_le_bytes());
         for (place, target) in self.targets.iter_mut().enumerate() {
             while target.in_flight < load.in_flight && target.left > 0 {
                 let number = self.began.len();

@@ -8,7 +8,7 @@ use super::gaps::Gaps;
 use super::lots::Lots;
 use super::sending::Cut;
 use super::spares::Spares;
-use super::window::Window;
+use super::window::{Counted, Window};
 
 /// What a piece did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub struct Assembly {
     fragment_bytes: u32,
     lots: Lots,
     gaps: Gaps,
-    /// How much of what is on its way is in the sum of the session.
-    pub(super) counted: u32,
+    /// What of it is in the sums of the session.
+    pub(super) counted: Counted,
 }
 
 impl Assembly {
@@ -71,7 +71,7 @@ impl Assembly {
             fragment_bytes: cut.fragment_bytes,
             lots: Lots::default(),
             gaps: Gaps::default(),
-            counted: 0,
+            counted: Counted::default(),
         }))
     }
 

@@ -49,7 +49,11 @@ pub(super) struct Ready {
     /// Messages of one packet; in all queues together as many as `whole_waiting`.
     whole: [VecDeque<SlotRef>; WHOLE_QUEUES],
     whole_waiting: usize,
-    /// Longer ones, but for the one that has its turn.
+    /// Longer ones of which nothing was sent, with their ages, in that order. Their first pieces come before
+    /// others of long messages: a receiver grants to what it knows of. If it learnt of one when all that is
+    /// before it was sent, the way from there to here would be empty for a round trip.
+    beginnings: VecDeque<(u64, SlotRef)>,
+    /// Longer ones, but for those and the one that has its turn.
     bulk: BTreeSet<Waiting>,
     /// The same, by age: peers decide how many there are.
     bulk_by_age: BTreeSet<(u64, u32, SlotRef)>,
@@ -74,6 +78,7 @@ impl Default for Ready {
             informing: VecDeque::new(),
             whole: core::array::from_fn(|_| VecDeque::new()),
             whole_waiting: 0,
+            beginnings: VecDeque::new(),
             bulk: BTreeSet::new(),
             bulk_by_age: BTreeSet::new(),
             turn: None,
@@ -190,6 +195,27 @@ impl Ready {
         }
     }
 
+    /// Queues a slot because its long message begins.
+    fn queue_beginning(&mut self, slot: SlotRef, upkeep: &mut Upkeep, age: u64) {
+        if !upkeep.bulk_queued {
+            upkeep.bulk_queued = true;
+            self.beginnings.push_back((age, slot));
+            self.waiting += 1;
+        }
+    }
+
+    /// Whether a long message begins.
+    pub(super) fn any_begins(&self) -> bool {
+        !self.beginnings.is_empty()
+    }
+
+    /// Gives one packet to the long message that begins next. Nobody has the turn.
+    pub(super) fn start_beginning(&mut self) -> Option<SlotRef> {
+        let (_, slot) = self.beginnings.pop_front()?;
+        self.turn = Some((slot, 0));
+        Some(slot)
+    }
+
     /// Puts a long message among those that wait.
     pub(super) fn wait(&mut self, slot: SlotRef, remaining_bytes: u32, age: u64) {
         self.waiting += usize::from(self.bulk.insert((remaining_bytes, age, slot)));
@@ -222,6 +248,10 @@ impl Ready {
 
     /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn.
     pub(super) fn start_oldest(&mut self) -> Option<SlotRef> {
+        let is_oldest = |age| self.bulk_by_age.first().is_none_or(|(other, ..)| age < *other);
+        if self.beginnings.front().is_some_and(|(age, _)| is_oldest(*age)) {
+            return self.start_beginning();
+        }
         let (age, remaining_bytes, slot) = self.bulk_by_age.pop_first()?;
         self.bulk.remove(&(remaining_bytes, age, slot));
         self.turn = Some((slot, 0));
@@ -255,7 +285,7 @@ impl Ready {
     /// Whether a long message waits.
     #[inline]
     pub(super) fn has_long(&self) -> bool {
-        self.turn.is_some() || !self.bulk.is_empty()
+        self.turn.is_some() || !self.bulk.is_empty() || self.any_begins()
     }
 }
 
@@ -274,7 +304,7 @@ pub(super) fn start_sending<B: AsRef<[u8]>, P: Policy>(
     } else {
         message.start(cut);
         message.age = ready.next_age();
-        ready.queue_bulk(reference, upkeep, message);
+        ready.queue_beginning(reference, upkeep, message.age);
     }
 }
 

@@ -9,19 +9,23 @@
 //! something no more than it said. Nothing is stored for longer than the caller is silent about it for
 //! [`SessionConfig::keep_time`](crate::session::SessionConfig::keep_time).
 
+use core::time::Duration;
+
 use crate::wire::CallKey;
 use farcall_base::Instant;
 use farcall_base::canary::{self, Rule};
 use farcall_base::{Random, seed_of_stream};
 
 use super::Calls;
+use super::assembly::Assembly;
 use super::caller::CallerState;
 use super::channel::Channel;
 use super::event::Counters;
 use super::policy::Policy;
 use super::ready::{Ready, Side, SlotRef};
 use super::server::{ServerSlot, ServerState};
-use super::upkeep::Control;
+use super::upkeep::{Control, PATIENCE_MAX_TICKS};
+use super::window::Window;
 
 /// How long a result that the caller has is left unacknowledged, in the hope of a next request to do it.
 const ACKNOWLEDGE_TICKS: u8 = 4;
@@ -53,15 +57,13 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     fn tick_session(&mut self, index: u16, now: Instant) {
         let Some(channel) = self.channels[usize::from(index)].as_deref_mut() else { return };
-        let measured = self.sessions.round_trip_nanos(channel.id).max(channel.window.round_trip_nanos());
-        let round_trip = u128::from(measured);
-        let base_ticks = 2 * round_trip / self.resend_interval.as_nanos().max(1) + 1;
-        let base_ticks = base_ticks.min(u128::from(u8::MAX)) as u8;
+        let round_trip = self.sessions.round_trip_nanos(channel.id).max(channel.window.round_trip_nanos());
+        let base_ticks = base_ticks(round_trip, channel.window.longest_round_nanos(), self.resend_interval);
         let heard_at = self.sessions.heard_at(channel.id);
         let pace = Pace {
             base_ticks,
             keep_ticks: self.keep_ticks,
-            tick_nanos: self.resend_interval.as_nanos() as u64,
+            tick_nanos: (self.resend_interval.as_nanos() as u64).max(1),
             may_remind: heard_at > channel.reminded_at,
             now,
             seed: seed_of_stream(channel.route.remote.0, self.counters.ticks),
@@ -69,6 +71,15 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.tick(pace, &mut self.ready, &mut self.policy, &mut self.counters);
         self.budget.follow(channel);
     }
+}
+
+/// The silence in which an answer may be on its way, in ticks: two round trips, or as long as pieces may wait
+/// behind others, which delays no question by more than some without news do.
+fn base_ticks(round_trip_nanos: u64, longest_round_nanos: u64, interval: Duration) -> u8 {
+    let interval_nanos = interval.as_nanos().max(1);
+    let in_queues = (u128::from(longest_round_nanos) / interval_nanos).min(u128::from(PATIENCE_MAX_TICKS));
+    let ticks = (2 * u128::from(round_trip_nanos) / interval_nanos).max(in_queues) + 1;
+    ticks.min(u128::from(u8::MAX)) as u8
 }
 
 /// What a tick means to the slots of one session.
@@ -88,6 +99,12 @@ struct Pace {
 }
 
 impl Pace {
+    /// What the round trip takes, and the turns of messages that the sender of this one prefers.
+    fn ticks_of(&self, message: &Assembly, window: &Window) -> u8 {
+        let ticks = u8::try_from(window.turn_nanos(message) / self.tick_nanos).unwrap_or(u8::MAX);
+        self.base_ticks.saturating_add(ticks)
+    }
+
     /// Another number for each slot.
     fn drawn(&self, slot: SlotRef) -> u64 {
         Random::new(seed_of_stream(self.seed, slot.slot.into())).bits()
@@ -162,7 +179,11 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             // Nor is what we have not granted.
             CallerState::Receiving(ref response) if response.is_withheld() => {}
             CallerState::Requesting | CallerState::Receiving(_) => {
-                if let Some(ticks) = caller.upkeep.ask_after_tick(pace.base_ticks, || pace.drawn(slot)) {
+                let base_ticks = match &caller.state {
+                    CallerState::Receiving(response) => pace.ticks_of(response, &self.window),
+                    _ => pace.base_ticks,
+                };
+                if let Some(ticks) = caller.upkeep.ask_after_tick(base_ticks, || pace.drawn(slot)) {
                     pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }
@@ -194,6 +215,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             ServerState::Forgotten | ServerState::Expected | ServerState::Running => return false,
             ServerState::Receiving(ref request) => {
                 let is_withheld = request.is_withheld();
+                let base_ticks = pace.ticks_of(request, &self.window);
                 if server.upkeep.abandoned_after(pace.keep_ticks) {
                     counters.requests_abandoned += 1;
                     if let Some(request) = self.release_server(slot.slot, ServerSlot::expect_again) {
@@ -204,7 +226,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 // What we have not granted is not the peer's silence, but it asks for that: see
                 // `response_wanted`.
                 let drawn = || pace.drawn(slot);
-                if !is_withheld && let Some(ticks) = server.upkeep.ask_after_tick(pace.base_ticks, drawn) {
+                if !is_withheld && let Some(ticks) = server.upkeep.ask_after_tick(base_ticks, drawn) {
                     pace.note_silence(ticks, counters);
                     self.wants_to_ask(slot, ready, policy);
                 }

@@ -1,8 +1,9 @@
 //! What goes out next.
 //!
 //! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one
-//! packet, and of the long messages the one with the fewest bytes to go. A policy may hold messages back, and
-//! may now and then let a packet of the oldest long message go before all other messages.
+//! packet, one packet of each long message that begins, and of the others the one with the fewest bytes to
+//! go. A policy may hold messages back, and may now and then let a packet of the oldest long message go
+//! before all other messages.
 
 use crate::session::PeerAddress;
 use crate::wire::{
@@ -270,12 +271,18 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         planned
     }
 
-    /// The long message whose turn it is: the one with the fewest bytes to go when its turn began.
+    /// The long message whose turn it is: one that begins, else the one with the fewest bytes to go when its
+    /// turn began.
     fn next_bulk(&mut self) -> Option<SlotRef> {
-        if let Some(slot) = self.ready.continue_turn() {
+        if !self.ready.any_begins()
+            && let Some(slot) = self.ready.continue_turn()
+        {
             return Some(slot);
         }
         self.interrupt_turn();
+        if let Some(slot) = self.ready.start_beginning() {
+            return Some(slot);
+        }
         loop {
             let (bytes, age, slot) = self.ready.start_shortest()?;
             let remaining = self.message(slot).map_or(0, Sending::remaining);

@@ -6,7 +6,7 @@ const PATIENCE_MIN_TICKS: u8 = 2;
 
 /// The most ticks between two questions, but for the round trip and what is drawn. Each question without news
 /// doubles the distance.
-const PATIENCE_MAX_TICKS: u8 = 32;
+pub(super) const PATIENCE_MAX_TICKS: u8 = 32;
 
 /// The part of a distance that is drawn in addition: what was lost together because it came together is not
 /// asked for together again.

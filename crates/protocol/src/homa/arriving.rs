@@ -125,6 +125,12 @@ impl ArrivingMessages {
         self.outstanding_bytes
     }
 
+    /// What the sender of a message may send, of all its messages, as far as it is not here.
+    pub(super) fn outstanding_of_sender(&self, slot: SlotRef) -> u64 {
+        let sender = self.messages.get(&slot).and_then(|message| self.senders.get(&message.sender));
+        sender.map_or(0, |sender| sender.outstanding_bytes)
+    }
+
     /// Every message that is known, with its bytes to be granted, and those granted and not here.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SlotRef, u32, u32)> {
         self.messages.iter().map(|(slot, message)| (*slot, message.ungranted, message.outstanding))
@@ -206,6 +212,7 @@ mod tests {
         (0..50).for_each(|at| arriving.update(slot(1, at), sender(1), 10_000, 900, 1000));
         arriving.update(slot(2, 0), sender(2), 10_000, 300, 1000);
         assert_eq!(arriving.outstanding_bytes(), 1300);
+        assert_eq!(arriving.outstanding_of_sender(slot(1, 7)), 50 * 900);
         arriving.remove_session(1);
         assert_eq!(arriving.outstanding_bytes(), 300);
     }

@@ -4,6 +4,15 @@ use crate::calls::{Incoming, SlotRef};
 
 use super::policy::HomaPolicy;
 
+/// What bounds a grant, beside the window of the message.
+#[derive(Clone, Copy)]
+enum Limits {
+    /// What is outstanding of its sender, and of all.
+    OfActive,
+    /// The least grant: its share goes beyond the limits for the others.
+    OfOldest,
+}
+
 impl HomaPolicy {
     /// Gives the grants that are due: to the active messages until no place is free, then to the oldest.
     pub(super) fn give_grants<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) {
@@ -11,13 +20,12 @@ impl HomaPolicy {
         self.grant_to_oldest(incoming);
     }
 
-    /// Grants to a message as much as it may have, and as `room` says of the most that may be outstanding;
-    /// how many bytes.
+    /// Grants to a message as much as it may have, within `limits`; how many bytes.
     fn grant<B: AsRef<[u8]>>(
         &mut self,
         slot: SlotRef,
         scheduled_priority: u8,
-        room: impl FnOnce(u64) -> u64,
+        limits: Limits,
         incoming: &mut Incoming<'_, B, Self>,
     ) -> u32 {
         let Some((message, peer, window)) = incoming.message(slot) else {
@@ -28,13 +36,16 @@ impl HomaPolicy {
         let (outstanding, ungranted) =
             (message.granted() - message.received(), message.total() - message.granted());
         let window_bytes = self.rules.window_bytes(window.bytes());
-        let room_bytes = u64::from(self.rules.overcommit) * u64::from(window_bytes);
-        let room = u32::try_from(room(room_bytes)).unwrap_or(u32::MAX);
+        let least = self.rules.window_bytes(0).saturating_sub(outstanding);
+        let room = match limits {
+            Limits::OfActive => self.room_bytes(slot, window_bytes, least),
+            Limits::OfOldest => self.rules.grant_bytes,
+        };
         let more = window_bytes.saturating_sub(outstanding).min(ungranted).min(room);
         if more < self.rules.grant_bytes.min(ungranted) {
             return 0;
         }
-        let unpaced = self.rules.window_bytes(0).saturating_sub(outstanding).min(more);
+        let unpaced = least.min(more);
         let more = if more <= unpaced { more } else { window.take(slot, more).max(unpaced) };
         if more == 0 {
             incoming.queue_grant(slot, false);
@@ -51,6 +62,16 @@ impl HomaPolicy {
         more
     }
 
+    /// How much more may be outstanding by a grant to an active message. All senders together have as many
+    /// windows as messages may be active. Each has one, over all of its messages, since more would wait in
+    /// queues; but `least` is left to its first message, whatever others began.
+    fn room_bytes(&self, slot: SlotRef, window_bytes: u32, least: u32) -> u32 {
+        let of_sender = u64::from(window_bytes).saturating_sub(self.arriving.outstanding_of_sender(slot));
+        let of_all = u64::from(self.rules.overcommit) * u64::from(window_bytes);
+        let of_all = of_all.saturating_sub(self.arriving.outstanding_bytes());
+        u32::try_from(of_sender.max(u64::from(least)).min(of_all)).unwrap_or(u32::MAX)
+    }
+
     /// Grants to the active messages in turn; whether one of them has all it needs now, and left its place to
     /// another.
     fn grant_to_active<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) -> bool {
@@ -59,9 +80,7 @@ impl HomaPolicy {
         let mut place_is_free = false;
         for (rank, &slot) in active.iter().enumerate() {
             let priority = self.scheduled_priority(rank, active.len());
-            let outstanding = self.arriving.outstanding_bytes();
-            let room = |most: u64| most.saturating_sub(outstanding);
-            let granted = self.grant(slot, priority, room, incoming);
+            let granted = self.grant(slot, priority, Limits::OfActive, incoming);
             self.grants_to_oldest.served(granted, false);
             place_is_free |= granted > 0 && !self.arriving.waits(slot);
         }
@@ -77,7 +96,7 @@ impl HomaPolicy {
             && let Some(slot) = self.arriving.oldest()
         {
             let priority = self.scheduled_priorities() - 1;
-            let granted = self.grant(slot, priority, |_| u64::from(bytes), incoming);
+            let granted = self.grant(slot, priority, Limits::OfOldest, incoming);
             self.grants_to_oldest.served(granted, true);
         }
     }

@@ -30,6 +30,15 @@ const GAIN: u64 = 2;
 /// Ticks without any piece after which what is on its way is lost; the first can come right after one.
 const QUIET_TICKS: u8 = 2;
 
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// What the sums of a session have of one message, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    outstanding: u32,
+    missing: u32,
+}
+
 /// The window of one session, as its receiver keeps it.
 #[derive(Debug)]
 pub struct Window {
@@ -50,6 +59,8 @@ struct Path {
     pace: Pace,
     /// What was permitted of them and is not here.
     outstanding: u64,
+    /// All that is not here of them, permitted or not.
+    missing: u64,
     /// Long messages that arrive.
     messages: u32,
     /// Ticks since the last piece came.
@@ -65,6 +76,7 @@ impl Path {
             losses: Losses::default(),
             pace: Pace::default(),
             outstanding: 0,
+            missing: 0,
             messages: 0,
             quiet_ticks: 0,
             paced: Vec::new(),
@@ -75,6 +87,23 @@ impl Path {
         let held = self.rounds.bytes_held().saturating_mul(GAIN);
         let window = u32::try_from(held).unwrap_or(u32::MAX).min(bytes_max);
         window.min(self.losses.bytes_max())
+    }
+
+    /// Takes a message out of the sums.
+    fn forget(&mut self, message: &Assembly) {
+        self.outstanding -= u64::from(message.counted.outstanding);
+        self.missing -= u64::from(message.counted.missing);
+    }
+
+    /// See [`Window::turn_nanos`].
+    fn turn_nanos(&self, message: &Assembly) -> u64 {
+        let rate = self.rounds.rate();
+        if rate == 0 || self.quiet_ticks >= QUIET_TICKS {
+            return 0;
+        }
+        let others = u64::from(self.messages.saturating_sub(1));
+        let before = (others * u64::from(message.total() - message.received())).min(self.missing);
+        u64::try_from(u128::from(before) * NANOS_PER_SECOND / u128::from(rate)).unwrap_or(u64::MAX)
     }
 }
 
@@ -105,16 +134,35 @@ impl Window {
         u32::try_from(u64::from(self.bytes()).saturating_sub(outstanding)).unwrap_or(u32::MAX)
     }
 
-    /// Brings the sum of what is on its way up to date with one message.
+    /// Brings the sums of what is on its way, and of what is missing, up to date with one message.
     pub(super) fn count(&mut self, message: &mut Assembly) {
-        let (path, now) = (self.path(), message.granted() - message.received());
-        path.outstanding = path.outstanding - u64::from(message.counted) + u64::from(now);
+        let now = Counted {
+            outstanding: message.granted() - message.received(),
+            missing: message.total() - message.received(),
+        };
+        let path = self.path();
+        path.forget(message);
+        path.outstanding += u64::from(now.outstanding);
+        path.missing += u64::from(now.missing);
         message.counted = now;
+    }
+
+    /// How long a message may have to wait until its sender comes to it, which prefers those with fewer bytes
+    /// to go: none of these has more to go than this one, and all together no more than is missing. While
+    /// nothing comes at all it waits for nobody.
+    pub(super) fn turn_nanos(&self, message: &Assembly) -> u64 {
+        self.path.as_ref().map_or(0, |path| path.turn_nanos(message))
     }
 
     /// The shortest round trip; 0 before a round in which nothing was lost.
     pub(super) fn round_trip_nanos(&self) -> u64 {
         self.path.as_ref().map_or(0, |path| path.rounds.clean_nanos())
+    }
+
+    /// How long pieces may take from their grant to here, with whatever they wait for on the way; 0 before
+    /// the first round.
+    pub(super) fn longest_round_nanos(&self) -> u64 {
+        self.path.as_ref().map_or(0, |path| path.rounds.longest_nanos())
     }
 
     /// A message is asked for because nothing of it comes, of which this many bytes are on their way.
@@ -149,7 +197,7 @@ impl Window {
     /// A long message is complete, or is not waited for any more.
     pub(super) fn ended(&mut self, slot: SlotRef, message: &Assembly) {
         let path = self.path();
-        path.outstanding -= u64::from(message.counted);
+        path.forget(message);
         path.messages -= 1;
         path.rounds.drop_of(slot);
         path.paced.retain(|paced| *paced != slot);
@@ -209,5 +257,55 @@ impl Window {
     /// The messages that waited for the pace.
     pub(super) fn take_paced(&mut self) -> Vec<SlotRef> {
         self.path.as_mut().map(|path| core::mem::take(&mut path.paced)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::calls::ready::Side;
+    use crate::calls::sending::Cut;
+    use crate::calls::spares::Spares;
+
+    const CUT: Cut = Cut { whole_bytes_max: 1000, fragment_bytes: 1000, unscheduled_bytes: 1000 };
+    const SLOT: SlotRef = SlotRef { session: 0, slot: 0, side: Side::Server };
+
+    /// A window over a path of 1 MB a second, and messages of these lengths that begin to arrive.
+    fn arriving<const COUNT: usize>(lengths: [u32; COUNT]) -> (Window, [Box<Assembly>; COUNT]) {
+        let mut window = Window::new(u32::MAX, 0);
+        window.granted(SLOT, 0);
+        window.at(Instant::ZERO + Duration::from_millis(10));
+        window.came(SLOT, 0, 10_000, false);
+        let messages = lengths.map(|length| {
+            let mut message =
+                Assembly::new(0, length, &CUT, &mut Spares::default()).expect("there is memory");
+            window.began();
+            window.count(&mut message);
+            message
+        });
+        (window, messages)
+    }
+
+    #[test]
+    fn a_message_waits_for_those_that_its_sender_prefers() {
+        let (window, [shortest, short, _, longest]) = arriving([1000, 10_000, 10_000, 500_000]);
+        let millis = |message| window.turn_nanos(message) / 1_000_000;
+        assert_eq!(millis(&shortest), 3, "others may be as short");
+        assert_eq!(millis(&short), 30);
+        assert_eq!(millis(&longest), 521, "no more than all that is missing");
+    }
+
+    #[test]
+    fn a_message_waits_for_no_other_where_nothing_comes() {
+        let (mut window, [message, other]) = arriving([10_000, 10_000]);
+        assert!(window.turn_nanos(&message) > 0);
+        (0..QUIET_TICKS).for_each(|_| window.tick());
+        assert_eq!(window.turn_nanos(&message), 0);
+        window.came(SLOT, 0, 1000, false);
+        assert!(window.turn_nanos(&message) > 0);
+        window.ended(SLOT, &other);
+        assert_eq!(window.turn_nanos(&message), 0, "it is the only one");
     }
 }

@@ -34,6 +34,31 @@ struct Round {
     is_spoilt: bool,
 }
 
+/// How long rounds take, queues included, as TCP reckons it (RFC 6298): smoothed, and by how much they
+/// differ. Spoilt rounds count, since a piece that waits behind others is what this is about, and questions
+/// about it would spoil its round.
+#[derive(Debug, Default)]
+struct Waits {
+    smoothed_nanos: u64,
+    deviation_nanos: u64,
+}
+
+impl Waits {
+    fn learn(&mut self, nanos: u64) {
+        if self.smoothed_nanos == 0 {
+            (self.smoothed_nanos, self.deviation_nanos) = (nanos, nanos / 2);
+            return;
+        }
+        let differs_nanos = self.smoothed_nanos.abs_diff(nanos);
+        self.deviation_nanos = self.deviation_nanos - self.deviation_nanos / 4 + differs_nanos / 4;
+        self.smoothed_nanos = self.smoothed_nanos - self.smoothed_nanos / 8 + nanos / 8;
+    }
+
+    fn longest_nanos(&self) -> u64 {
+        self.smoothed_nanos.saturating_add(self.deviation_nanos.saturating_mul(4))
+    }
+}
+
 /// What rounds said so far.
 #[derive(Debug)]
 pub(super) struct Rounds {
@@ -49,6 +74,7 @@ pub(super) struct Rounds {
     shortest_at: Instant,
     /// The same of rounds in which nothing was lost.
     clean_nanos: u64,
+    waits: Waits,
     /// How many rounds of a lowered window are still to come.
     lowered: u8,
 }
@@ -65,6 +91,7 @@ impl Rounds {
             shortest_nanos: round_trip_nanos,
             shortest_at: Instant::ZERO,
             clean_nanos: 0,
+            waits: Waits::default(),
             lowered: 0,
         }
     }
@@ -108,6 +135,7 @@ impl Rounds {
         if !round.is_spoilt && (self.clean_nanos == 0 || nanos < self.clean_nanos) {
             self.clean_nanos = nanos;
         }
+        self.waits.learn(nanos);
         self.learn_round_trip(nanos, now);
         self.learn_rate(self.received - round.received_before, nanos);
         true
@@ -135,6 +163,12 @@ impl Rounds {
     /// The shortest of all rounds in which nothing was lost, in nanoseconds; 0 before the first.
     pub(super) fn clean_nanos(&self) -> u64 {
         self.clean_nanos
+    }
+
+    /// How long a round may take, with whatever its pieces wait for on the way, in nanoseconds; 0 before the
+    /// first.
+    pub(super) fn longest_nanos(&self) -> u64 {
+        self.waits.longest_nanos()
     }
 
     fn learn_round_trip(&mut self, nanos: u64, now: Instant) {
@@ -223,6 +257,23 @@ mod tests {
         assert_eq!(rounds.clean_nanos(), 0);
         pass(&mut rounds, &mut now, ROUND_TRIP, 1);
         assert_eq!(rounds.clean_nanos(), ROUND_TRIP.as_nanos() as u64);
+    }
+
+    #[test]
+    fn rounds_that_wait_in_queues_may_take_as_long_again() {
+        let (mut rounds, mut now) = (Rounds::new(0), Instant::ZERO);
+        assert_eq!(rounds.longest_nanos(), 0);
+        for round in 0..100 {
+            // Every other one stands behind others of its sender, and is asked for meanwhile.
+            rounds.begin(SLOT, 1000, now);
+            rounds.spoil();
+            pass(&mut rounds, &mut now, (1 + 4 * (round % 2)) * ROUND_TRIP, 100_000);
+        }
+        assert!(rounds.longest_nanos() > 5 * ROUND_TRIP.as_nanos() as u64);
+        for _ in 0..100 {
+            pass(&mut rounds, &mut now, ROUND_TRIP, 100_000);
+        }
+        assert!(rounds.longest_nanos() < 2 * ROUND_TRIP.as_nanos() as u64, "the queue is over");
     }
 
     #[test]

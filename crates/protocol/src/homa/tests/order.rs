@@ -6,6 +6,7 @@ use super::rack::{LIMIT, RTT_BYTES, Rack, rules};
 use crate::calls::tests::world::{ECHO, request};
 use crate::calls::{Payload, Policy};
 use crate::homa::HomaRules;
+use crate::wire::{CallKey, Header, Opcode};
 
 /// How much longer a message of `bytes` takes while four others send a megabyte each.
 fn slowdown<P: Policy + Default>(mut rack: Rack<P>, bytes: usize) -> f64 {
@@ -51,6 +52,25 @@ fn a_sender_sends_its_shortest_message_first() {
     rack.world.run_until(LIMIT, |world| world.nodes[1].finished.len() == 2);
     let order: Vec<u32> = rack.world.nodes[1].finished.iter().map(|end| end.0).collect();
     assert_eq!(order, [short, long]);
+}
+
+#[test]
+fn a_long_message_says_that_it_begins_before_others_go_on() {
+    let mut rack = Rack::homa(2, &HomaRules { fifo_permille: 0, ..rules() });
+    rack.world.run_for(Duration::from_millis(1));
+    rack.world.recording = Some(Vec::new());
+    let (first, second) = (rack.send(1, 16_000), rack.send(1, 16_000));
+    rack.world.run_until(LIMIT, |world| world.nodes[1].finished.len() == 2);
+    let sent = rack.world.recording.take().expect("it was recorded");
+    let calls = sent.iter().filter_map(|(from, _, packet)| {
+        let header = Header::parse(packet).ok()?;
+        (*from == 1 && header.opcode == Opcode::Fragment).then_some(header.call)
+    });
+    let calls: Vec<CallKey> = calls.collect();
+    assert!(calls[1] != calls[0], "the second one begins");
+    assert!(calls[2..].is_sorted_by_key(|call| *call == calls[1]), "then the first goes on: {calls:?}");
+    let order: Vec<u32> = rack.world.nodes[1].finished.iter().map(|end| end.0).collect();
+    assert_eq!(order, [first, second]);
 }
 
 #[test]
