@@ -139,7 +139,7 @@ fn serve(endpoint: &Endpoint, ran: Arc<Mutex<Vec<(u32, u32)>>>) {
         let word =
             |at: usize| u32::from_le_bytes(request.payload()[at..at + 4].try_into().expect("four bytes"));
         ran.lock().expect("no panic").push((word(0), word(4)));
-        reply.send(&vec![0; word(8) as usize]);
+        reply.send(vec![0; word(8) as usize]);
     });
 }
 

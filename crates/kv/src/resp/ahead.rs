@@ -1,10 +1,11 @@
 //! A look ahead in a pipeline. What the next requests will read is fetched into the caches for all of them at
-//! once; each by itself would wait for memory three times, one wait behind the other: for a part of the index,
-//! for the slot there, for the object ([0208](../../../../docs/decisions/0208-looking-ahead-in-pipelines.md)).
+//! once; each by itself would wait for memory three times, one wait after the other: for a part of the index,
+//! for the slot there, for the object
+//! ([0208](../../../../docs/decisions/0208-looking-ahead-in-pipelines.md)).
 //!
 //! Only what most requests are is understood here: an array of a few bulk strings, of which the second is a
-//! key. Anything else ends the look. A word that is no key is looked up in vain, which costs time and nothing
-//! else.
+//! key. Anything else ends the look. A word that is no key is looked up without result, which costs time
+//! and nothing else.
 
 use crate::store::{FETCHED_KEYS_MAX, Store};
 use crate::{TableId, decimal};
@@ -19,7 +20,7 @@ const DIGITS_MAX: usize = 9;
 pub fn fetch(store: &Store, table: TableId, bytes: &[u8]) -> usize {
     let mut found = [&[][..]; FETCHED_KEYS_MAX];
     let keys = keys(bytes, &mut found);
-    // Nothing would be under way beside the only one.
+    // Nothing would be in flight beside the only one.
     if keys.len() > 1 {
         store.fetch(table, keys);
     }

@@ -74,13 +74,14 @@ impl Shard {
         message: &[u8],
         many: &mut Many,
     ) -> Result<After, Code> {
+        let has_begun = !many.answer.is_empty();
         let after = match service {
             MULTI_GET => self.read_step(message, many),
             MULTI_PUT => self.write_step(message, many),
             SCAN => self.scan_step(message, many),
             _ => Err(Code::Malformed),
         };
-        if many.answer.is_empty() { after } else { after.or(Ok(After::Nothing)) }
+        if has_begun { after.or(Ok(After::Nothing)) } else { after }
     }
 
     /// Sends the answer, or says why there is none. It waits for the log if a table of one of the objects is

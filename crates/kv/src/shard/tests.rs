@@ -215,6 +215,9 @@ fn tables_are_dropped_by_name() {
     assert_eq!(answer(&mut shard, DROP_TABLE, b""), Err(Code::Malformed));
     let get = [&table.0.to_le_bytes()[..], b"k"].concat();
     assert_eq!(answer(&mut shard, GET, &get), Err(Code::UnknownTable));
+    let mut page = Vec::new();
+    ScanRequest { table, page_bytes: 1 << 20, from: ScanFrom::Hash(0) }.encode(&mut page);
+    assert_eq!(answer(&mut shard, SCAN, &page), Err(Code::UnknownTable), "and no empty page");
     assert_eq!(answer(&mut shard, CREATE_TABLE, b"t"), Ok(table.0.to_le_bytes().to_vec()));
 }
 

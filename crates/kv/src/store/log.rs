@@ -64,7 +64,7 @@ impl Log {
     }
 
     /// Fetches the first entries with these hashes into the caches. No step of one waits for another's, so
-    /// the processor has many of them under way.
+    /// the processor has many of them in flight.
     pub fn fetch(&self, hashes: &[u64]) {
         for &hash in hashes {
             self.index.prefetch(hash);

@@ -86,7 +86,7 @@ const EXPIRED_BY_FULL: usize = 256;
 /// What one call of [`Store::sweep`] does for it.
 const SWEEP: PageLimits = PageLimits { bytes: 256 << 10, looks: 256 };
 
-/// Keys of which what they lead to is fetched at once: a core has no more misses than about that many under way.
+/// Keys whose objects are fetched at once: a core has no more misses than about that many in flight.
 pub(crate) const FETCHED_KEYS_MAX: usize = 16;
 
 /// What a store holds and what it took.

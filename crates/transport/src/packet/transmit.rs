@@ -55,7 +55,12 @@ impl Transmitter {
         received: usize,
     ) {
         if calls.wants_transmit() || self.declined.is_some() || driver.is_backed_up() {
-            let long_bytes_max = if received > 0 { LONG_BYTES_OF_BUSY_TURN } else { LONG_BYTES_OF_TURN };
+            let long_bytes_max = match received {
+                // Nobody's packet waits behind those of others: turns that end early would only cost.
+                _ if calls.sessions().established() < 2 => usize::MAX,
+                0 => LONG_BYTES_OF_TURN,
+                _ => LONG_BYTES_OF_BUSY_TURN,
+            };
             self.transmit_now(calls, driver, now, long_bytes_max);
         } else {
             self.is_cut_short = false;

@@ -268,7 +268,8 @@ impl Engine {
         is_done
     }
 
-    /// Fetches into the caches what the requests that these bytes begin with will read; gives how many they are.
+    /// Fetches into the caches what the requests that these bytes begin with will read; gives how many they
+    /// are.
     #[inline]
     pub fn fetch_ahead(&self, session: &Session, bytes: &[u8], shard: &Shard) -> usize {
         ahead::fetch(shard.store(), self.tables[session.database], bytes)
