@@ -1,6 +1,6 @@
 //! How long an object of a store that runs is waited for through a slot: the 50th, 99th and 99.9th percentile
-//! of as many gets as there is time for. Redis clients, or whatever else asks the store meanwhile, are started
-//! beside it: `scripts/bench-redis --slots`.
+//! of as many gets as there is time for. Redis clients, or whatever else asks the store meanwhile, are
+//! started beside it: `scripts/bench-redis --slots`.
 //!
 //! Arguments: the store's HOST:PORT, seconds, and the client's core.
 

@@ -39,8 +39,8 @@ fn without_address_space_a_command_names_the_limit() {
         "the system does not have the 268435456 bytes",
     );
     fails(&mut shell("ulimit -v 100000", &serve("16M", 12)), 1, "ulimit -v");
-    // As much as the program itself takes, and a little for what it says: less than the stack of a thread, with
-    // whatever the steps leave.
+    // As much as the program itself takes, and a little for what it says: less than the stack of a thread,
+    // with whatever the steps leave.
     let starts = |kib: &u32| {
         let mut version = shell(&format!("ulimit -v {kib}"), "--version");
         version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

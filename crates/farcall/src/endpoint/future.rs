@@ -69,7 +69,7 @@ impl<'e, O: Completes> Unfetched<'e, O> {
     pub fn wait_for_copy(&mut self) -> Option<Kept> {
         let id = self.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|_| self.endpoint.done.has(id));
-        let copy = self.endpoint.core().state.operations.fetch_copy(id)?;
+        let copy = self.endpoint.core().state.operations.fetch_answer(id)?;
         self.handle = OpHandle::NONE;
         Some(copy)
     }

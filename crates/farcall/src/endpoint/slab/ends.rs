@@ -231,15 +231,22 @@ impl Slab {
     }
 
     /// Takes a message that was copied for a future's receive.
-    #[inline(always)]
+    #[inline]
     pub fn fetch_message(&mut self, id: CallId) -> Option<KeptMessage> {
-        let payload = self.fetch_copy(id)?;
-        Some(KeptMessage { envelope: self.slots[usize::from(id.0 as u16)].envelope, payload })
+        self.take_copied(id).map(|(envelope, payload)| KeptMessage { envelope, payload })
     }
 
-    /// Takes what was copied for a future: an answer, or a message, whose envelope is still in the slot.
+    /// Takes an answer that was copied for a future's call.
     #[inline]
-    pub fn fetch_copy(&mut self, id: CallId) -> Option<Kept> {
+    pub fn fetch_answer(&mut self, id: CallId) -> Option<Kept> {
+        self.take_copied(id).map(|(_, payload)| payload)
+    }
+
+    /// What was copied for a future, with the envelope that a message has.
+    ///
+    /// Always inlined: handed on through memory, each part of it would be stored and loaded again.
+    #[inline(always)]
+    fn take_copied(&mut self, id: CallId) -> Option<(Envelope, Kept)> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
         // Most messages are short.
@@ -252,7 +259,7 @@ impl Slab {
         };
         slot.vacate(&mut self.first_vacant);
         self.done.set(id, false);
-        Some(payload)
+        Some((slot.envelope, payload))
     }
 
     /// The end of a future's operation; registers `waker` if it is not complete.
