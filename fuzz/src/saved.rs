@@ -3,7 +3,7 @@
 #[path = "../../tools/cli/src/commands/kv/saved.rs"]
 mod decoder;
 
-use decoder::{FORMAT, Line, Lines, Part, SavedObjects, Summed, decode_line, verify};
+use decoder::{FORMAT, Gathering, Line, Lines, Part, SavedObjects, Summed, decode_line, verify};
 use farcall_kv::{KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 /// The first line of a file of tables `t` and `u`.
@@ -80,14 +80,23 @@ fn check(file: &[u8]) {
 
 fn import(bytes: &[u8]) {
     let mut lines = Lines::new(bytes);
+    let (mut gathering, mut is_whole) = (Gathering::default(), true);
     while let Ok(Some(line)) = lines.next() {
         let bytes = match decode_line(line) {
             Ok(Line::Object((key, value))) => key.len() + value.len(),
-            Ok(Line::Part(part)) => part.key.len() + part.bytes.len(),
+            Ok(Line::Part(part)) => {
+                if let Ok(whole) = gathering.take(&part) {
+                    is_whole = whole;
+                }
+                part.key.len() + part.bytes.len()
+            }
             Ok(Line::Withdrawn(key)) => key.len(),
             Err(_) => continue,
         };
         assert!(bytes <= line.len(), "no line has more than it says");
     }
     assert!(lines.number() <= bytes.len() as u64 + 1, "each line has a byte");
+    let rest = gathering.give_up();
+    assert_eq!(rest.is_none(), is_whole, "what is not whole is known");
+    assert!(rest.is_none_or(|part| part.offset < part.value_bytes));
 }
