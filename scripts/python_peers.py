@@ -161,6 +161,7 @@ def ucxx_median_us(port: str, calls: int) -> float:
 async def ucxx_connected(port: int) -> Any:
     """An endpoint to a server that may have yet to listen."""
     import ucxx
+    import ucxx.exceptions
 
     give_up_at = time.monotonic() + 60
     while True:

@@ -3,13 +3,11 @@
 //! same.
 
 use core::time::Duration;
-use std::os::fd::RawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use farcall_base::{Address, AddressError, Entropy, Identity, Instant, Principal};
+use farcall_base::{Address, Entropy, Identity, Instant, Principal};
 use farcall_driver::clock::Clock;
-use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError, Wait};
+use farcall_driver::decorate::Count;
+use farcall_driver::{Counter, CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::{HomaPolicy, HomaRules};
@@ -35,92 +33,14 @@ const MTU_BYTES: usize = 1472;
 const HANG_LIMIT: Duration = Duration::from_secs(100);
 
 /// Packets that passed a driver.
-#[derive(Default)]
 struct Passed {
-    received: AtomicUsize,
-    sent: AtomicUsize,
+    received: Counter,
+    sent: Counter,
 }
 
 impl Passed {
-    fn both(&self) -> (usize, usize) {
-        (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed))
-    }
-}
-
-/// A driver that counts.
-struct Counted {
-    inner: UdpDriver,
-    passed: Arc<Passed>,
-}
-
-impl Datagram for Counted {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn limits(&self) -> DatagramLimits {
-        self.inner.limits()
-    }
-
-    fn address(&self) -> Address {
-        self.inner.address()
-    }
-
-    fn keep_peer(&mut self, peer: Destination, keep: bool) {
-        self.inner.keep_peer(peer, keep);
-    }
-
-    fn host_of(&self, peer: Destination) -> Option<u64> {
-        self.inner.host_of(peer)
-    }
-
-    fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
-        self.inner.resolve(address)
-    }
-
-    fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
-        self.passed.sent.fetch_add(1, Ordering::Relaxed);
-        self.inner.send(to, priority, parts)
-    }
-
-    fn send_room(&self) -> usize {
-        self.inner.send_room()
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn is_backed_up(&self) -> bool {
-        self.inner.is_backed_up()
-    }
-
-    fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
-        let received = self.inner.receive(packets);
-        self.passed.received.fetch_add(received, Ordering::Relaxed);
-        received
-    }
-
-    fn release(&mut self, packet: Packet) {
-        self.inner.release(packet);
-    }
-
-    fn next_unreachable(&mut self) -> Option<Destination> {
-        self.inner.next_unreachable()
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner.next_deadline()
-    }
-}
-
-impl Wait for Counted {
-    fn prepare_wait(&mut self) {}
-
-    fn finish_wait(&mut self) {}
-
-    fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.inner.wait_descriptors()
+    fn both(&self) -> (u64, u64) {
+        (self.received.get(), self.sent.get())
     }
 }
 
@@ -210,8 +130,8 @@ impl<D: Datagram, P: Policy> End<D, P> {
 
 /// A server, an honest client, and others, which have sessions as well.
 struct Site<P: Policy> {
-    server: End<Counted, P>,
-    passed: Arc<Passed>,
+    server: End<Count<UdpDriver>, P>,
+    passed: Passed,
     honest: End<UdpDriver, P>,
     others: Vec<End<UdpDriver, P>>,
     clock: Clock,
@@ -226,8 +146,9 @@ fn udp() -> UdpDriver {
 
 impl<P: Policy> Site<P> {
     fn new(policy: fn() -> P, others: u32) -> Self {
-        let passed = Arc::<Passed>::default();
-        let server = Counted { inner: udp(), passed: Arc::clone(&passed) };
+        let server = Count::new(udp(), "turns");
+        let counted = server.counters();
+        let passed = Passed { received: counted.packets_received, sent: counted.packets_sent };
         let mut site = Self {
             server: End::new(server, policy(), 0),
             passed,
@@ -270,7 +191,7 @@ impl<P: Policy> Site<P> {
     /// The packets that the server receives and sends from the beginning of its next poll, in which an honest
     /// request comes too late to be received, until it has answered it.
     #[track_caller]
-    fn waits_for(&mut self) -> (usize, usize) {
+    fn waits_for(&mut self) -> (u64, u64) {
         let before = self.passed.both();
         let (now, answered) = (self.clock.now(), self.honest.log.answered);
         self.server.poll(now);
@@ -290,8 +211,8 @@ impl<P: Policy> Site<P> {
 }
 
 /// Packets that one receive hands out.
-fn burst() -> usize {
-    UdpConfig::default().burst_packets
+fn burst() -> u64 {
+    UdpConfig::default().burst_packets as u64
 }
 
 fn long_results_of_others<P: Policy>(policy: fn() -> P) {
@@ -303,7 +224,7 @@ fn long_results_of_others<P: Policy>(policy: fn() -> P) {
         let (received, sent) = site.waits_for();
         assert!(received <= burst() + 20, "{received} packets came first");
         // A poll for each receive, of which each asks for twice as many packets.
-        let most = (burst().ilog2() as usize + 1) * BYTES_OF_TURN / MTU_BYTES;
+        let most = (u64::from(burst().ilog2()) + 1) * (BYTES_OF_TURN / MTU_BYTES) as u64;
         assert!(sent <= most, "{sent} packets left first of {}", 60 * LONG_BYTES / MTU_BYTES);
     }
 }

@@ -15,7 +15,7 @@ use farcall_protocol::wire::{Flags, Head, Header};
 use crate::SessionId;
 use crate::trace::{CallTracer, event, wire_number};
 
-/// What of long messages leaves before a turn looks at what has arrived, in bytes.
+/// Bytes of long messages that leave before a turn looks at what has arrived.
 const LONG_BYTES_OF_TURN: usize = 64 << 10;
 
 /// The same in a turn in which something had arrived: more may lie behind it.
@@ -44,8 +44,8 @@ impl Transmitter {
         self.tracer = tracer;
     }
 
-    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last
-    /// time. This turn has `received` so many packets.
+    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last time. In this
+    /// turn so many packets were received.
     #[inline]
     pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
