@@ -3,10 +3,10 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use common::places::free_address;
 use common::{compile, succeed};
 use farcall::{Presence, TransportKind};
 
@@ -40,8 +40,7 @@ fn run_under_valgrind(program: &Path, ranks: u32) {
         return println!("unsupported: valgrind: {error}");
     }
     // Rank 0 serves the rendezvous there.
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let address = free.expect("a free port").to_string();
+    let address = free_address();
     let start = |rank: u32| {
         let mut command = Command::new("valgrind");
         command

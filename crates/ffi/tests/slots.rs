@@ -4,7 +4,6 @@ mod common;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use common::places::free_address;
 use common::{compile, succeed};
 use farcall::Node;
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
@@ -48,12 +48,6 @@ impl Drop for Rules {
     fn drop(&mut self) {
         drop(fs::remove_file(&self.0));
     }
-}
-
-/// A place where no other store of this host is.
-fn free_place() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.expect("a free port").to_string()
 }
 
 /// A program that ends with the test, also with one that has failed.
@@ -115,7 +109,7 @@ fn serve(address: &HostPort, place: &str, rules: &Path, wires: &Wires<'_>) {
 /// Runs a program beside a daemon that does what the lines ask for that it prints.
 fn run(program: &Path, arguments: &[&str]) {
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 2).expect("a free port");
-    let (address, place) = (HostPort::from(rendezvous.address()), free_place());
+    let (address, place) = (HostPort::from(rendezvous.address()), free_address());
     let rules = Rules::new(&place);
     let stop = AtomicBool::new(false);
     let (end, ended) = mpsc::channel();

@@ -4,12 +4,13 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::places::free_address;
 use common::{farcall, sentence};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -64,12 +65,6 @@ impl Ended {
     fn pid(&self) -> u32 {
         self.0.id()
     }
-}
-
-/// An address that nobody listened at a moment ago.
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it has one").to_string()
 }
 
 /// The whole answer to a request.

@@ -4,10 +4,11 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use common::places::free_port;
 use common::stores::{Folder, LONG, Server, kv, run};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -52,11 +53,6 @@ impl Served {
         self.server.0.kill().expect("it runs");
         self.server.0.wait().expect("it is a child");
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it listens").port()
 }
 
 /// A client that speaks RESP2.

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::places::free_address;
 use common::stores::{Folder, Server, keys, kv, put, run, start_by, whole_replicas};
 
 /// What every value here has, and nothing else.
@@ -130,9 +131,7 @@ fn a_primary_whose_log_was_damaged_while_it_was_off_reads_a_replica_and_says_so(
     drop(primary);
     flip(&file_in(Path::new(&folder.of("primary"))), "3", 0);
     let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let at = free.local_addr().expect("bound").to_string();
-    drop(free);
+    let at = free_address();
     let (registry, data) = (folder.registry(), folder.of("primary"));
     farcall.args(["kv", "serve", "--at", &at, "--registry", &registry, "--data", &data]);
     farcall.args(["--tables", "orders:replicated=2,flushed", "--memory", "16M", "--lease", "0.5"]);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::places::free_address;
 use common::stores::{Folder, Server, keys, kv, put, run, whole_replicas};
 use common::{farcall, until};
 
@@ -172,9 +173,7 @@ fn a_shard_moves_to_a_process_that_waits_for_it() {
     let (status, _, sentence) = run(&moves);
     assert!(status == Some(1) && sentence.contains("no process waits for shard 0"), "{sentence}");
 
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let to = free.local_addr().expect("bound").to_string();
-    drop(free);
+    let to = free_address();
     let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
     farcall.args(["kv", "serve", "--at", &to, "--registry", &registry, "--tables", "orders:replicated=1"]);
     let next = farcall.args(["--memory", "16M"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

@@ -5,13 +5,8 @@ mod common;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{ChildStderr, ChildStdout, Command, Stdio};
 
+use common::places::free_address;
 use common::stores::{Folder, Server, keys, kv, put, run, whole_replicas};
-
-/// An address that nobody has.
-fn free_address() -> String {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("bound").to_string()
-}
 
 /// A process that waits until it is the primary, and what it says.
 struct Standby {

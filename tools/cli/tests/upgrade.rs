@@ -4,12 +4,12 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::places::free_address;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Starts after the first one.
@@ -99,8 +99,7 @@ fn goes_on(acknowledged: &AtomicU64) -> bool {
 
 #[test]
 fn a_store_is_restarted_under_load_and_no_acknowledged_write_is_lost() {
-    let at = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let at = at.expect("a free port").to_string();
+    let at = free_address();
     let folder = std::env::temp_dir().join(format!("farcall-upgrade-{}", std::process::id()));
     let path = folder.to_str().expect("it is text");
     let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -136,8 +135,7 @@ fn a_store_is_restarted_under_load_and_no_acknowledged_write_is_lost() {
 
 #[test]
 fn a_flushed_table_that_a_client_creates_is_there_after_a_kill() {
-    let at = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let at = at.expect("a free port").to_string();
+    let at = free_address();
     let folder = std::env::temp_dir().join(format!("farcall-created-{}", std::process::id()));
     let path = folder.to_str().expect("it is text");
     let run = |arguments: &[&str]| {

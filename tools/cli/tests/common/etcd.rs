@@ -1,8 +1,8 @@
 //! An etcd for the registries of stores.
 
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use super::places::free_port;
 use super::stores::{Folder, Server};
 
 /// An etcd of one member.
@@ -20,9 +20,7 @@ impl Etcd {
             println!("unsupported: there is no etcd on this machine; scripts/prepare installs etcd-server");
             return None;
         }
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let ports = free.each_ref().map(|port| port.local_addr().expect("bound").port());
-        drop(free);
+        let ports = [(); 2].map(|()| free_port());
         let mut etcd = Self { folder: folder.of("etcd"), ports, running: None };
         etcd.start_again();
         Some(etcd)

@@ -4,6 +4,7 @@
 
 pub mod clients;
 pub mod etcd;
+pub mod places;
 pub mod ranks;
 pub mod slurm;
 pub mod stores;

@@ -2,10 +2,11 @@
 //! its own where the kernel lets us make some.
 
 use std::io::Read;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+
+use super::places::free_port;
 
 /// The workloads, each with arguments that let it run for about as long as `seconds` says, by `ranks` ranks.
 pub fn workloads(ranks: usize, seconds: &str) -> [Vec<String>; 4] {
@@ -139,8 +140,7 @@ impl Ranks {
         arguments: &[String],
         own: &[&str],
     ) -> Self {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let port = free_port();
         let address = hosts.map_or("127.0.0.1".to_owned(), |hosts| hosts.address(0));
         let start = |rank: usize| {
             let program = || Command::new(env!("CARGO_BIN_EXE_farcall"));

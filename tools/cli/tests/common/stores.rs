@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::farcall;
+use super::places::free_address;
 
 /// Far longer than anything here takes.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -110,9 +111,9 @@ pub fn start_by(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Ser
 /// The same, with the rest of the line.
 pub fn start_saying(by: &[&str], command: &str, more: &[&str], begins: &str) -> (Server, String, String) {
     let words = [by, &[env!("CARGO_BIN_EXE_farcall")]].concat();
-    // The port may be another's: then the next one is tried.
-    for attempt in 0..100 {
-        let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + port_of_next() + attempt) % 12_000);
+    // The port may be another's by now: then the next one is tried.
+    for _ in 0..100 {
+        let at = free_address();
         let mut farcall = Command::new(words[0]);
         farcall.args(&words[1..]).args(["kv", command, "--at", &at]).args(more);
         let mut server = Server(farcall.stdout(Stdio::piped()).spawn().expect("the program runs"));
@@ -125,13 +126,6 @@ pub fn start_saying(by: &[&str], command: &str, more: &[&str], begins: &str) -> 
         }
     }
     panic!("no free port for kv {command}");
-}
-
-/// Ports that the processes of this test do not look at first, one after the other.
-fn port_of_next() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(7000);
-    NEXT.fetch_add(331, Ordering::Relaxed)
 }
 
 /// What a command of a store prints, and its status and sentence.
