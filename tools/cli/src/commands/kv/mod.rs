@@ -21,6 +21,7 @@ mod save;
 mod saved;
 mod scrub;
 mod serve;
+mod serving;
 mod show;
 mod spread;
 mod steady;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use farcall::bootstrap::{Bootstrap, Rendezvous, RendezvousError};
+use farcall::bootstrap::{Bootstrap, Directory, Rendezvous, RendezvousError};
+use farcall::parameters::Settings;
 use farcall::said::{self, Kind, Level};
 use farcall::{HostAccess, Node, TransportKind, host_access};
 use farcall_base::{Address, explained};
@@ -14,11 +15,11 @@ use farcall_kv::daemon::{Daemon, NobodyObserves, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
 use farcall_kv::{Shard, SharedShard, TableGuard};
-use serde_json::json;
 
 use super::health::Health;
 use super::place::{first_primary, join_as_shard, tell_transport, transport_of};
-use super::{RANKS, SCHEMA, access, cluster, data, memory, primary, resp};
+use super::serving::Serving;
+use super::{RANKS, access, cluster, data, memory, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
 use crate::arguments::{check_settings_needed, load_settings};
 use crate::failure::Failure;
@@ -47,17 +48,71 @@ const STORE_KEY: &str = "kv.store";
 
 /// Serves until the process is ended.
 pub fn run(serve: &KvServe) -> Result<(), Failure> {
-    let place = &serve.place;
+    let mut settings = load_settings(&serve.place.settings)?;
+    said::heed(&settings);
+    // A daemon receives none, so it would hold all that anybody sends.
+    settings.peers.messages = false;
+    // The others have to look for shard 0 before they know.
+    let transport = serve.place.transport.or((serve.shard == 0).then_some(TransportKind::RING_SHM));
+    check(serve, transport, &settings)?;
+    // Before anything that may take long.
+    let health = serve.health.as_deref().map(Health::listen).transpose()?;
+    let (mut shard, of) = (empty_shard(serve)?, (serve.shard as u32, serve.shards as u32));
+    let mut report = Report::open(serve.place.json.as_ref())?;
+    let replicated = primary::begin(serve, transport, &settings, &mut shard, &mut report)?;
+    let found = match &replicated {
+        Some(_) => None,
+        None => data::open_tables(serve, &mut shard)?,
+    };
+    limit(serve, shard.store_mut());
+    let place = &place_of_store(serve)?;
+    let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
+    let _rendezvous = (serve.shard == 0).then(|| bind(place, patience)).transpose()?;
+    let bootstrap = join_as_shard(place, serve.shard as u32)?;
+    agree(serve, place, &bootstrap)?;
+    let directory = Arc::clone(&bootstrap.directory);
+    let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
+    let node = Node::new(bootstrap, settings);
+    let transport = transport_for(serve, place, &node, transport)?;
+    let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
+    if serve.shard == 0 {
+        tell_transport(&node, transport)?;
+    }
+    let slots = listen(serve, place, &access);
+    let (shared, doors);
+    let mut daemon = if resp::is_asked(serve) {
+        shared = Arc::new(SharedShard::new(shard).map_err(|error| Failure::Run(explained(&error)))?);
+        doors = open_doors(serve, &node, &shared, directory)?;
+        Daemon::sharing(&endpoint, &shared, of, slots)
+    } else {
+        doors = resp::Doors::default();
+        Daemon::new(&endpoint, shard, of, slots)
+    };
+    guard(&mut daemon, node.settings())?;
+    let _life = replicated.map(|replicated| replicated.attach(&endpoint, &mut daemon)).transpose()?;
+    daemon.wake_for_clients().map_err(|error| Failure::Run(explained(&error)))?;
+    daemon.meet_present(MEET_WITHIN);
+    Serving {
+        serve,
+        at: &place.at,
+        transport,
+        found: found.as_ref(),
+        doors: &doors,
+        health: health.as_ref(),
+    }
+    .tell(&mut daemon, &mut report)?;
+    notify::ready();
+    turn_until_replaced(&mut daemon, health.as_ref().map(|(health, _)| &**health), serve.shard, &mut report)
+}
+
+/// Refuses what cannot be served, before anything is made.
+fn check(serve: &KvServe, transport: Option<TransportKind>, settings: &Settings) -> Result<(), Failure> {
     if serve.shard >= serve.shards {
         let (shard, shards) = (serve.shard, serve.shards);
         return Err(Failure::Usage(format!(
             "--shard {shard} is not less than --shards {shards}; shards count from 0"
         )));
     }
-    let mut settings = load_settings(&place.settings)?;
-    said::heed(&settings);
-    // A daemon receives none, so it would hold all that anybody sends.
-    settings.peers.messages = false;
     memory::check(serve)?;
     if let Some(most) = serve.maxmemory
         && most.0 > serve.memory.0
@@ -67,127 +122,102 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
             serve.memory
         )));
     }
-    // The others have to look for shard 0 before they know.
-    let transport = place.transport.or((serve.shard == 0).then_some(TransportKind::RING_SHM));
     if let Some(transport) = transport {
-        access::check(&place.at, serve.allow, transport, &settings)?;
+        access::check(&serve.place.at, serve.allow, transport, settings)?;
     }
     resp::check(serve)?;
     if let Some(transport) = transport {
-        check_settings_needed(&place.settings, &[transport])?;
+        check_settings_needed(&serve.place.settings, &[transport])?;
     }
     data::check_tables(serve)?;
-    data::check_size(serve)?;
-    // Before anything that may take long.
-    let health = serve.health.as_deref().map(Health::listen).transpose()?;
+    data::check_size(serve)
+}
+
+fn empty_shard(serve: &KvServe) -> Result<Shard, Failure> {
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
-    let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
-    let mut report = Report::open(place.json.as_ref())?;
-    let replicated = primary::begin(serve, transport, &settings, &mut shard, &mut report)?;
-    let found = match &replicated {
-        Some(_) => None,
-        None => data::open_tables(serve, &mut shard)?,
-    };
-    // What the log has is there again before it is limited.
-    let store = shard.store_mut();
+    Ok(Shard::new(store, serve.shard as u32, serve.shards as u32))
+}
+
+/// Limits a store that has what its log had: that is there again whatever the limit is.
+fn limit(serve: &KvServe, store: &mut Store) {
     store.set_eviction(serve.maxmemory_policy, std::process::id().into());
     if let Some(most) = serve.maxmemory {
         store.set_limit(most.0);
     }
-    // Shard 0 is where everybody looks for the others, and others than it look where clients do.
-    let mut found_at = place.clone();
+}
+
+/// Shard 0 is where everybody looks for the others, and others than it look where clients do.
+fn place_of_store(serve: &KvServe) -> Result<KvPlace, Failure> {
+    let mut place = serve.place.clone();
     if serve.shard != 0
-        && let Some(registry) = &place.registry
+        && let Some(registry) = &serve.place.registry
         && let Some(at) = first_primary(registry)?
     {
-        found_at.at = at;
+        place.at = at;
     }
-    let place = &found_at;
-    let patience = if replicated.is_some() { serve.lease * ADDRESS_LEASES } else { Duration::ZERO };
-    let _rendezvous = (serve.shard == 0).then(|| bind(place, patience)).transpose()?;
-    let bootstrap = join_as_shard(place, serve.shard as u32)?;
-    agree(serve, place, &bootstrap)?;
-    let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
-    let directory = Arc::clone(&bootstrap.directory);
-    let node = Node::new(bootstrap, settings);
-    let transport = match (serve.shard, transport) {
+    Ok(place)
+}
+
+/// The transport of this shard: what shard 0 says, for the others.
+fn transport_for(
+    serve: &KvServe,
+    place: &KvPlace,
+    node: &Node,
+    asked: Option<TransportKind>,
+) -> Result<TransportKind, Failure> {
+    let transport = match (serve.shard, asked) {
         (0, Some(transport)) => transport,
-        _ => transport_of(&node, place, place.look_within())?,
+        _ => transport_of(node, place, place.look_within())?,
     };
     access::check(&place.at, serve.allow, transport, node.settings())?;
     check_settings_needed(&place.settings, &[transport])?;
-    let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
-    if serve.shard == 0 {
-        tell_transport(&node, transport)?;
+    Ok(transport)
+}
+
+/// Lets clients of other protocols in, and says to the other shards where this one's are.
+fn open_doors(
+    serve: &KvServe,
+    node: &Node,
+    shared: &Arc<SharedShard>,
+    directory: Arc<Directory>,
+) -> Result<resp::Doors, Failure> {
+    let cluster = cluster::of(serve);
+    let doors = resp::start(serve, node.settings(), shared, cluster.as_ref())?;
+    if let Some(cluster) = cluster {
+        cluster::meet(serve, cluster, &doors.resp, directory)?;
     }
-    let slots = listen(serve, place, &access);
-    let of = (serve.shard as u32, serve.shards as u32);
-    let (shared, doors);
-    let mut daemon = if !resp::is_asked(serve) {
-        doors = resp::Doors::default();
-        Daemon::new(&endpoint, shard, of, slots)
-    } else {
-        let made = SharedShard::new(shard).map_err(|error| Failure::Run(explained(&error)))?;
-        shared = Arc::new(made);
-        let cluster = cluster::of(serve);
-        doors = resp::start(serve, node.settings(), &shared, cluster.as_ref())?;
-        if let Some(cluster) = cluster {
-            cluster::meet(serve, cluster, &doors.resp, directory)?;
-        }
-        Daemon::sharing(&endpoint, &shared, of, slots)
-    };
-    if let Some(path) = node.settings().security.policy_file {
+    Ok(doors)
+}
+
+/// Holds clients to the policy file, if there is one.
+fn guard(daemon: &mut Daemon<'_>, settings: &Settings) -> Result<(), Failure> {
+    if let Some(path) = settings.security.policy_file {
         daemon.guard_by(TableGuard::open(Path::new(path.as_str())).map_err(Failure::run)?);
     }
-    let _life = replicated.map(|replicated| replicated.attach(&endpoint, &mut daemon)).transpose()?;
-    daemon.wake_for_clients().map_err(|error| Failure::Run(explained(&error)))?;
-    daemon.meet_present(MEET_WITHIN);
-    let (number, shards, at) = (serve.shard, serve.shards, &place.at);
-    match number {
-        0 => report.line(format_args!("shard 0 of {shards} serves at {at} over {transport}"))?,
-        _ => report
-            .line(format_args!("shard {number} of {shards} of the store at {at} serves over {transport}"))?,
-    }
-    if let Some(found) = &found {
-        data::tell(found, &mut report)?;
-    }
-    for at in &doors.resp {
-        report.line(format_args!("Redis clients connect to {at}"))?;
-    }
-    for at in &doors.memcached {
-        report.line(format_args!("memcached clients connect to {at}"))?;
-    }
-    if let Some((health, at)) = &health {
-        // Whoever reads that it serves may ask at once.
-        health.tell(daemon.hindrance());
-        report.line(format_args!("probes are answered at http://{at}/healthz and /readyz"))?;
-    }
-    report.object(&json!({
-        "schema": SCHEMA,
-        "kind": "serving",
-        "shard": number,
-        "shards": shards,
-        "at": at.to_string(),
-        "transport": transport.name(),
-        "resp": doors.resp,
-        "memcached": doors.memcached,
-        "health": health.as_ref().map(|(_, at)| at),
-    }))?;
-    notify::ready();
+    Ok(())
+}
+
+/// Serves until another process has the shard: one that it was handed over to, or one that took it.
+fn turn_until_replaced(
+    daemon: &mut Daemon<'_>,
+    health: Option<&Health>,
+    shard: u64,
+    report: &mut Report,
+) -> Result<(), Failure> {
     loop {
         daemon.turn_idle();
-        if let Some((health, _)) = &health
+        if let Some(health) = health
             && health.is_asked()
         {
             health.tell(daemon.hindrance());
         }
         if daemon.is_handed_over() {
-            linger(&mut daemon);
-            return report.line(format_args!("shard {number} is handed over"));
+            linger(daemon);
+            return report.line(format_args!("shard {shard} is handed over"));
         }
         if let Some(why) = daemon.replaced() {
             return Err(Failure::Run(format!(
-                "this process is not the primary of shard {number} any more: {why}; start it again, and it \
+                "this process is not the primary of shard {shard} any more: {why}; start it again, and it \
                  waits for its turn"
             )));
         }
