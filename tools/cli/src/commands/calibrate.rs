@@ -67,15 +67,31 @@ pub fn run(calibrate: &Calibrate) -> Result<(), Failure> {
     cells.sort_by_key(|cell| (cell.size.0, cell.in_flight));
     cells.dedup_by_key(|cell| (cell.size.0, cell.in_flight));
     if cells.len() < CELLS_MIN {
-        let sentence = format!(
-            "a fit needs {CELLS_MIN} measurements of echoes over {transport}, of several sizes and numbers in flight, and there \
-             are {}",
+        return Err(Failure::Run(format!(
+            "a fit needs {CELLS_MIN} measurements of echoes over {transport}, of several sizes and numbers in \
+             flight, and there are {}",
             cells.len()
-        );
-        return Err(Failure::Run(sentence));
+        )));
     }
-    // Another one of each row of the grid, so that no number in flight is left out of the fit.
-    let is_kept = |place: usize| (place + place / KEPT_ONE_IN) % KEPT_ONE_IN == KEPT_ONE_IN - 1;
+    let values = fit(&cells, simulated)?;
+    let mut report = Report::open(calibrate.json.as_ref())?;
+    compare(&cells, &values, simulated, &mut report)?;
+    write(&calibrate.to, &values, transport)?;
+    report.line(format_args!(
+        "# the profile is in {}; use it with --transport {simulated} --fabric {}",
+        calibrate.to.display(),
+        calibrate.to.display()
+    ))
+}
+
+/// Whether the measurement at this place is kept from the fit: another one of each row of the grid, so that
+/// no number in flight is left out of the fit.
+fn is_kept(place: usize) -> bool {
+    (place + place / KEPT_ONE_IN) % KEPT_ONE_IN == KEPT_ONE_IN - 1
+}
+
+/// The values of [`FITTED`] that predict the measurements best which are not kept.
+fn fit(cells: &[Cell], simulated: TransportKind) -> Result<Vec<f64>, Failure> {
     let seen: Vec<_> =
         cells.iter().enumerate().filter(|(place, _)| !is_kept(*place)).map(|(_, cell)| *cell).collect();
     let mut failure = None;
@@ -87,17 +103,23 @@ pub fn run(calibrate: &Calibrate) -> Result<(), Failure> {
         }
     };
     let values = descend(&FITTED.map(|(_, begin)| begin), error);
-    if let Some(why) = failure {
-        return Err(why);
-    }
-    let mut report = Report::open(calibrate.json.as_ref())?;
+    failure.map_or(Ok(values), Err)
+}
+
+/// What is predicted beside what was measured, and how far off that is where the fit did not see it.
+fn compare(
+    cells: &[Cell],
+    values: &[f64],
+    simulated: TransportKind,
+    report: &mut Report,
+) -> Result<(), Failure> {
     report.line(format_args!(
         "# {:>8} {:>9} {:>12} {:>12} {:>8}  fitted to",
         "bytes", "in flight", "measured/s", "predicted/s", "off"
     ))?;
     let mut unseen = Vec::new();
     for (place, cell) in cells.iter().enumerate() {
-        let predicted = rate(&values, *cell, simulated)?;
+        let predicted = rate(values, *cell, simulated)?;
         let off = predicted / cell.per_second - 1.0;
         let kept = is_kept(place);
         if kept {
@@ -112,8 +134,8 @@ pub fn run(calibrate: &Calibrate) -> Result<(), Failure> {
             if kept { "no" } else { "yes" }
         ))?;
         report.object(&json!({
-            "schema": SCHEMA, "size_bytes": cell.size.0, "in_flight": cell.in_flight, "measured": cell.per_second,
-            "predicted": predicted, "fitted": !kept,
+            "schema": SCHEMA, "size_bytes": cell.size.0, "in_flight": cell.in_flight,
+            "measured": cell.per_second, "predicted": predicted, "fitted": !kept,
         }))?;
     }
     let worst = unseen.iter().copied().fold(0.0, f64::max);
@@ -122,12 +144,6 @@ pub fn run(calibrate: &Calibrate) -> Result<(), Failure> {
         unseen.len(),
         median(&unseen).unwrap_or(0.0) * 100.0,
         worst * 100.0
-    ))?;
-    write(&calibrate.to, &values, transport)?;
-    report.line(format_args!(
-        "# the profile is in {}; use it with --transport {simulated} --fabric {}",
-        calibrate.to.display(),
-        calibrate.to.display()
     ))
 }
 

@@ -37,6 +37,24 @@ pub fn run(moved: &KvMove) -> Result<(), Failure> {
     let mut registry = OpenRegistry::open(at).map_err(Failure::run)?;
     let before = record(&mut registry, shard)?;
     let before = before.ok_or_else(|| Failure::Run(format!("{at} has no record of shard {shard}")))?;
+    check_that_somebody_waits(&mut registry, shard, &before)?;
+    let connection = Connection::open(place)?;
+    let client = connection.client()?;
+    if shard >= client.shards() {
+        return Err(Failure::Usage(format!("--shard {shard}: the store has {}", client.shards())));
+    }
+    let asked = client.hand_over(shard).wait();
+    asked.map_err(|failure| failure.explained(connection.about("")))?;
+    let after = taken_over(&mut registry, shard, &before, place.timeout.unwrap_or(SERVES_WITHIN))?;
+    tell(&mut Report::open(place.json.as_ref())?, shard, &before, &after)
+}
+
+/// Refuses a move that nobody could take, or that would take the shard from where it is looked for.
+fn check_that_somebody_waits(
+    registry: &mut OpenRegistry,
+    shard: u32,
+    before: &Record,
+) -> Result<(), Failure> {
     let waiting = registry.waiting(shard).map_err(Failure::run)?;
     if waiting.is_empty() {
         return Err(Failure::Run(format!(
@@ -55,37 +73,41 @@ pub fn run(moved: &KvMove) -> Result<(), Failure> {
             printable(elsewhere)
         )));
     }
-    let connection = Connection::open(place)?;
-    let client = connection.client()?;
-    if shard >= client.shards() {
-        return Err(Failure::Usage(format!("--shard {shard}: the store has {}", client.shards())));
-    }
-    let asked = client.hand_over(shard).wait();
-    asked.map_err(|failure| failure.explained(connection.about("")))?;
-    let (begun, within) = (Instant::now(), place.timeout.unwrap_or(SERVES_WITHIN));
-    let after = loop {
-        match record(&mut registry, shard)? {
-            Some(after)
-                if after.incarnation != before.incarnation
-                    && after.epoch >= before.epoch + EPOCHS_TO_SERVE =>
-            {
-                break after;
-            }
-            Some(after) if after.incarnation == before.incarnation && begun.elapsed() >= within => {
+    Ok(())
+}
+
+/// Waits until another process serves the shard with its replicas, and returns its record.
+fn taken_over(
+    registry: &mut OpenRegistry,
+    shard: u32,
+    before: &Record,
+    within: Duration,
+) -> Result<Record, Failure> {
+    let begun = Instant::now();
+    loop {
+        let found = record(registry, shard)?;
+        let is_taken = |after: &Record| after.incarnation != before.incarnation;
+        let serves = |after: &Record| after.epoch >= before.epoch + EPOCHS_TO_SERVE;
+        match found {
+            Some(after) if is_taken(&after) && serves(&after) => return Ok(after),
+            Some(after) if !is_taken(&after) && begun.elapsed() >= within => {
                 return Err(Failure::Run(format!(
-                    "nobody has taken shard {shard} over within {within:?}: the one that waited is gone, or the primary \
-                     goes on while too few backups confirm what it has; see `farcall kv status`"
+                    "nobody has taken shard {shard} over within {within:?}: the one that waited is gone, or the \
+                     primary goes on while too few backups confirm what it has; see `farcall kv status`"
                 )));
             }
             _ if begun.elapsed() >= within => {
                 return Err(Failure::Run(format!(
-                    "shard {shard} was handed over, and nobody serves it within {within:?}; see `farcall kv status`"
+                    "shard {shard} was handed over, and nobody serves it within {within:?}; see `farcall kv \
+                     status`"
                 )));
             }
             _ => thread::sleep(LOOK_AGAIN_AFTER),
         }
-    };
-    let mut report = Report::open(place.json.as_ref())?;
+    }
+}
+
+fn tell(report: &mut Report, shard: u32, before: &Record, after: &Record) -> Result<(), Failure> {
     let (from, to, epoch) = (&before.primary, &after.primary, after.epoch);
     // Shards other than 0 are found by shard 0, wherever they are.
     match from == to {

@@ -1,5 +1,7 @@
 //! What is printed.
 
+use std::collections::BTreeMap;
+
 use farcall_base::printable;
 use farcall_tune::plan::Plan;
 use farcall_tune::result::{Summary, lines};
@@ -19,32 +21,7 @@ const SCHEMA: &str = "farcall.tune.v1";
 pub fn dry_run(loaded: &Loaded, plan: &Plan, rows: bool, report: &mut Report) -> Result<(), Failure> {
     let problem = &loaded.problem;
     let Problem { space, environments, .. } = problem;
-    let count = problem.rows.len();
-    let requirements: Vec<&str> = space.requirements.iter().map(|one| one.text.as_str()).collect();
-    match problem.rows.coverage() {
-        Coverage::Whole { candidates, rejected, merged } => {
-            report.line(format_args!(
-                "{count} rows of {candidates} combinations; {} different to the program",
-                environments.len()
-            ))?;
-            for (requirement, rejected) in requirements.iter().zip(rejected) {
-                report.line(format_args!("  {rejected} rejected by `{requirement}`"))?;
-            }
-            if *merged > 0 {
-                report
-                    .line(format_args!("  {merged} are the same row because a parameter is not in play"))?;
-            }
-        }
-        Coverage::Sample { candidates } => {
-            let candidates = match *candidates {
-                u128::MAX => "more than 10^38".to_owned(),
-                candidates => candidates.to_string(),
-            };
-            report.line(format_args!(
-                "{count} rows drawn from {candidates} combinations, which are too many to list"
-            ))?;
-        }
-    }
+    show_coverage(problem, report)?;
     let (trials, strategy) = (loaded.trials(plan)?, plan.strategy.name());
     let on = match (plan.rehearsal, plan.flat) {
         (false, _) => "",
@@ -66,7 +43,7 @@ pub fn dry_run(loaded: &Loaded, plan: &Plan, rows: bool, report: &mut Report) ->
     report.object(&json!({
         "schema": SCHEMA,
         "kind": "space",
-        "rows": count,
+        "rows": problem.rows.len(),
         "environments": environments.len(),
         "complete": matches!(problem.rows.coverage(), Coverage::Whole { .. }),
         "strategy": strategy,
@@ -76,12 +53,49 @@ pub fn dry_run(loaded: &Loaded, plan: &Plan, rows: bool, report: &mut Report) ->
         "warnings": found,
     }))?;
     if rows {
-        for row in problem.rows.iter() {
-            let levels = space.describe(row);
-            let words: Vec<String> = levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            report.line(words.join(" "))?;
-            report.object(&json!({ "schema": SCHEMA, "kind": "row", "row": levels.into_iter().collect::<std::collections::BTreeMap<_, _>>() }))?;
+        show_rows(problem, report)?;
+    }
+    Ok(())
+}
+
+/// How many rows there are, and of how many combinations.
+fn show_coverage(problem: &Problem, report: &mut Report) -> Result<(), Failure> {
+    let Problem { rows, space, environments, .. } = problem;
+    let count = rows.len();
+    match rows.coverage() {
+        Coverage::Whole { candidates, rejected, merged } => {
+            report.line(format_args!(
+                "{count} rows of {candidates} combinations; {} different to the program",
+                environments.len()
+            ))?;
+            for (requirement, rejected) in space.requirements.iter().zip(rejected) {
+                report.line(format_args!("  {rejected} rejected by `{}`", requirement.text))?;
+            }
+            if *merged > 0 {
+                report
+                    .line(format_args!("  {merged} are the same row because a parameter is not in play"))?;
+            }
         }
+        Coverage::Sample { candidates } => {
+            let candidates = match *candidates {
+                u128::MAX => "more than 10^38".to_owned(),
+                candidates => candidates.to_string(),
+            };
+            report.line(format_args!(
+                "{count} rows drawn from {candidates} combinations, which are too many to list"
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_rows(problem: &Problem, report: &mut Report) -> Result<(), Failure> {
+    for row in problem.rows.iter() {
+        let levels = problem.space.describe(row);
+        let words: Vec<String> = levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        report.line(words.join(" "))?;
+        let levels: BTreeMap<_, _> = levels.into_iter().collect();
+        report.object(&json!({ "schema": SCHEMA, "kind": "row", "row": levels }))?;
     }
     Ok(())
 }
