@@ -3,7 +3,9 @@
 //!
 //! The sources are addresses of loopback (127.0.0.0/8 has sixteen million), each a host by itself. The
 //! times of the honest calls are printed and not judged; `scripts/floods` shows them with optimisation,
-//! beside those without a flood.
+//! beside those without a flood, and beside the *control*: the same packets to a socket that nobody reads.
+//! What strangers take of the cores that they share with the server is in both; the difference is the
+//! server's.
 
 mod common;
 
@@ -154,21 +156,31 @@ fn udp_ports() -> Vec<u16> {
     sockets.lines().skip(1).filter_map(port).collect()
 }
 
+/// Where strangers send.
+#[derive(Clone, Copy)]
+struct Target {
+    at: SocketAddr,
+    /// Nobody answers in the control.
+    answers: bool,
+}
+
 /// A stranger with an address of its own.
 struct Stranger {
     socket: UdpSocket,
+    answers: bool,
     protocol: Protocol,
     random: Random,
 }
 
 impl Stranger {
     /// At 127.`network`.x.y, where the last two follow from `number`.
-    fn new(server: SocketAddr, protocol: Protocol, network: u8, number: u16) -> Self {
+    fn new(target: Target, protocol: Protocol, network: u8, number: u16) -> Self {
         let [high, low] = (number + 1).to_be_bytes();
         let socket = UdpSocket::bind((Ipv4Addr::new(127, network, high, low), 0)).expect("loopback is wide");
-        socket.connect(server).expect("an address");
+        socket.connect(target.at).expect("an address");
         socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
-        Self { socket, protocol, random: Random::new(u64::from(network) << 16 | u64::from(number)) }
+        let random = Random::new(u64::from(network) << 16 | u64::from(number));
+        Self { socket, answers: target.answers, protocol, random }
     }
 
     fn send(&self, head: &Head, payload: &[u8]) -> usize {
@@ -200,9 +212,13 @@ impl Stranger {
         WireSession(self.random.bits() | 1)
     }
 
-    /// The number by which the server knows a session that it has agreed to.
+    /// The number by which the server knows a session that it has agreed to; any number in the control.
     fn connect(&mut self) -> Option<WireSession> {
         let number = self.draw();
+        if !self.answers {
+            self.open(Cookie::NONE, number);
+            return Some(number);
+        }
         let (mut cookie, mut buffer) = (Cookie::NONE, [0; 2048]);
         for _ in 0..50 {
             self.open(cookie, number);
@@ -309,43 +325,49 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Calls with a flood, and as many without, before the next of both: what else the machine does changes.
 const CALLS_PER_BLOCK: u32 = 500;
 
-/// Honest calls without the flood and with it, over both protocols; then what the server held at most.
-fn under(
-    what: &str,
-    assignments: &[&str],
-    flood: impl Fn(SocketAddr, Protocol) -> Flood,
-    check: impl Fn(&Site),
-) {
+/// Honest calls without the flood, with it and with the control, over both protocols; then what the server
+/// held at most.
+fn under(what: &str, assignments: &[&str], flood: impl Fn(Target, Protocol) -> Flood, check: impl Fn(&Site)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let control = Target { at: sink.local_addr().expect("it is bound"), answers: false };
     for (kind, protocol) in
         [(TransportKind::BASIC_UDP, Protocol::Basic), (TransportKind::HOMA_UDP, Protocol::Homa)]
     {
         let mut site = Site::new(kind, assignments);
         site.honest_calls(50);
-        let (mut quiet, mut flooded, mut sent, mut held) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut quiet, mut flooded, mut controlled) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sent, mut held) = (0, 0);
+        let target = Target { at: site.server, answers: true };
         for _ in 0..calls().div_ceil(CALLS_PER_BLOCK) {
             site.wait_for_the_end_of_strangers();
             quiet.extend(site.honest_calls(calls().min(CALLS_PER_BLOCK)));
-            let flood = flood(site.server, protocol);
-            flooded.extend(site.honest_calls(calls().min(CALLS_PER_BLOCK)));
-            while flood.sent.load(Ordering::Relaxed) < PACKETS_MIN {
-                flooded.extend(site.honest_calls(100));
-            }
-            sent += flood.sent.load(Ordering::Relaxed);
+            calls_beside(&mut site, &flood(control, protocol), &mut controlled);
+            let flood = flood(target, protocol);
+            sent += calls_beside(&mut site, &flood, &mut flooded);
             held = held.max(site.counted("held_bytes"));
             check(&site);
         }
-        quiet.sort();
-        flooded.sort();
-        let show = |times: &[Duration]| (percentile(times, 500), percentile(times, 990));
+        let [flooded, controlled, quiet] = [flooded, controlled, quiet].map(|mut times| {
+            times.sort();
+            (percentile(&times, 500), percentile(&times, 990))
+        });
         println!(
-            "{kind}, {what}: p50 and p99 {:?}, without {:?}; {sent} packets; {held} bytes held, {} sessions",
-            show(&flooded),
-            show(&quiet),
+            "{kind}, {what}: p50 and p99 {flooded:?}, control {controlled:?}, without {quiet:?}; {sent} \
+             packets; {held} bytes held, {} sessions",
             site.counted("established"),
         );
         assert!(held <= BYTES, "{held} bytes are held");
     }
+}
+
+/// The times of honest calls while a flood runs; how many packets it sent.
+fn calls_beside(site: &mut Site, flood: &Flood, times: &mut Vec<Duration>) -> u64 {
+    times.extend(site.honest_calls(calls().min(CALLS_PER_BLOCK)));
+    while flood.sent.load(Ordering::Relaxed) < PACKETS_MIN {
+        times.extend(site.honest_calls(100));
+    }
+    flood.sent.load(Ordering::Relaxed)
 }
 
 #[test]
@@ -353,9 +375,9 @@ fn opens_from_everywhere() {
     under(
         "OPEN",
         &[],
-        |server, protocol| {
+        |target, protocol| {
             let mut strangers: Vec<Stranger> =
-                (0..200).map(|number| Stranger::new(server, protocol, 1, number)).collect();
+                (0..200).map(|number| Stranger::new(target, protocol, 1, number)).collect();
             Flood::start(move |packet| {
                 let stranger = &mut strangers[packet as usize % 200];
                 let number = stranger.draw();
@@ -371,8 +393,8 @@ fn sessions_of_one_host() {
     under(
         "sessions of one host",
         &["peers.sessions_max=64", "peers.sessions_per_host=16"],
-        |server, protocol| {
-            let mut stranger = Stranger::new(server, protocol, 2, 0);
+        |target, protocol| {
+            let mut stranger = Stranger::new(target, protocol, 2, 0);
             let mut sessions = Vec::new();
             Flood::start(move |packet| {
                 if packet % 4 == 0 && sessions.len() < 32 && packet < 1000 {
@@ -393,10 +415,10 @@ fn results_that_nobody_acknowledges() {
     under(
         "kept results",
         &[],
-        |server, protocol| {
+        |target, protocol| {
             let mut strangers: Vec<(Stranger, WireSession)> = (0..20)
                 .map(|number| {
-                    let mut stranger = Stranger::new(server, protocol, 3, number);
+                    let mut stranger = Stranger::new(target, protocol, 3, number);
                     let session = stranger.connect().expect("there is room");
                     (stranger, session)
                 })
@@ -427,8 +449,8 @@ fn questions_for_the_same_result() {
     under(
         "RESEND",
         &[],
-        move |server, protocol| {
-            let mut stranger = Stranger::new(server, protocol, 4, 0);
+        move |target, protocol| {
+            let mut stranger = Stranger::new(target, protocol, 4, 0);
             let session = stranger.connect().expect("there is room");
             let (asked, got) = (Arc::clone(&asking), Arc::clone(&getting));
             stranger.request(session, 0, 1, ANSWER.0, &(ANSWER_BYTES as u32 - 1).to_le_bytes());
@@ -453,8 +475,8 @@ fn messages_that_nobody_receives() {
     under(
         "tags",
         &["endpoint.unexpected_bytes=64K"],
-        |server, protocol| {
-            let mut stranger = Stranger::new(server, protocol, 5, 0);
+        |target, protocol| {
+            let mut stranger = Stranger::new(target, protocol, 5, 0);
             let session = stranger.connect().expect("there is room");
             let mut number = 0_u32;
             Flood::start(move |packet| {
@@ -483,8 +505,8 @@ fn messages_to_a_server_that_takes_none_end_the_session_of_their_sender() {
     under(
         "messages that are not taken",
         &["peers.messages=false"],
-        |server, protocol| {
-            let mut stranger = Stranger::new(server, protocol, 6, 0);
+        |target, protocol| {
+            let mut stranger = Stranger::new(target, protocol, 6, 0);
             let mut session = None;
             Flood::start(move |packet| match session.take() {
                 None if packet % 100 == 0 => session = stranger.connect(),

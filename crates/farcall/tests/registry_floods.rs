@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,31 +83,94 @@ fn joins(at: SocketAddr, count: usize) -> Vec<Duration> {
     times
 }
 
-/// The times are printed and not judged; `scripts/floods` shows them with optimisation.
+/// The least that a server under such a flood can do: accepts, keeps as many of the newest connections as the
+/// registry does of one address, and sends the bytes of the very newest back. Until it is told to stop and a
+/// connection comes.
+fn bare_server(listener: &TcpListener, stop: &AtomicBool) {
+    let (mut kept, mut bytes) = (VecDeque::new(), [0; 64]);
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((stream, _)) = listener.accept() else { continue };
+        stream.set_nonblocking(true).expect("a socket");
+        kept.push_front(stream);
+        kept.truncate(256);
+        for mut stream in kept.iter().take(8) {
+            if let Ok(length @ 1..) = stream.read(&mut bytes) {
+                let _ = stream.write_all(&bytes[..length]);
+            }
+        }
+    }
+}
+
+/// The times of exchanges with a bare server, of a connection each, sorted. One that was dropped is made
+/// again, as a join is.
+fn exchanges(at: SocketAddr, count: usize) -> Vec<Duration> {
+    let attempt = || {
+        let mut stream = TcpStream::connect(at)?;
+        stream.write_all(&[7; 64])?;
+        stream.read_exact(&mut [0; 64])
+    };
+    let exchange = |_| {
+        let begun = Instant::now();
+        while attempt().is_err() {}
+        begun.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..count).map(exchange).collect();
+    times.sort();
+    times
+}
+
+/// What an honest process measures while the flood is at `target`; how many connections the flood opened.
+fn beside_flood(target: SocketAddr, honest: impl FnOnce() -> Vec<Duration>) -> (Vec<Duration>, usize) {
+    let (opened, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let times = std::thread::scope(|scope| {
+        scope.spawn(|| flood(target, &opened, &stop));
+        while opened.load(Ordering::Relaxed) < SILENT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let times = std::panic::catch_unwind(std::panic::AssertUnwindSafe(honest));
+        stop.store(true, Ordering::Relaxed);
+        times
+    });
+    (times.expect("an honest process is served"), opened.load(Ordering::Relaxed))
+}
+
+/// The times are printed and not judged; `scripts/floods` shows them with optimisation. Beside those of the
+/// registry are two controls, with the flood at a bare server: exchanges with that one, which no server can
+/// do better, and joins meanwhile at the registry that nobody floods. What strangers take of the cores is in
+/// all of them.
 #[test]
 fn processes_join_and_leave_beside_a_flood_of_silent_connections() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let calls = std::env::var("FARCALL_TEST_FLOOD_CALLS").ok().and_then(|calls| calls.parse().ok());
     let count = calls.unwrap_or(300_usize).div_ceil(10);
     let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
-    let (at, opened, stop) = (registry.address(), AtomicUsize::new(0), AtomicBool::new(false));
+    let at = registry.address();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    // As the registry does: many may come at once.
+    rustix::net::listen(&listener, 4096).expect("it listens");
+    let bare = listener.local_addr().expect("it is bound");
     let quiet = joins(at, count);
-    let flooded = std::thread::scope(|scope| {
-        scope.spawn(|| flood(at, &opened, &stop));
-        while opened.load(Ordering::Relaxed) < SILENT {
-            std::thread::yield_now();
-        }
-        let times = std::panic::catch_unwind(|| joins(at, count));
+    let stop = AtomicBool::new(false);
+    let (exchanged, joined) = std::thread::scope(|scope| {
+        scope.spawn(|| bare_server(&listener, &stop));
+        let exchanged = beside_flood(bare, || exchanges(bare, count));
+        let joined = beside_flood(bare, || joins(at, count));
         stop.store(true, Ordering::Relaxed);
-        times
+        drop(TcpStream::connect(bare));
+        (exchanged, joined)
     });
-    let flooded = flooded.expect("an honest process joins");
+    let flooded = beside_flood(at, || joins(at, count));
     let show = |times: &[Duration]| (times[times.len() / 2], times[times.len() * 99 / 100]);
-    let opened = opened.load(Ordering::Relaxed);
     println!(
-        "joins, silent connections: p50 and p99 {:?}, without {:?}; {opened} connections",
-        show(&flooded),
-        show(&quiet)
+        "joins, silent connections: p50 and p99 {:?}, without {:?}; control, the flood at a bare server: \
+         exchanges with it {:?}, joins {:?}; {}, {} and {} connections",
+        show(&flooded.0),
+        show(&quiet),
+        show(&exchanged.0),
+        show(&joined.0),
+        flooded.1,
+        exchanged.1,
+        joined.1
     );
 }
 

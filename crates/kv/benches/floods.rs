@@ -1,6 +1,6 @@
 //! How long an honest client waits for an object of 100 bytes while another client asks for as much as it
 //! can: pages, lists of keys that were made to have one public hash, tables. Both on one core, in one thread;
-//! the daemon on another.
+//! the daemon on another. The control asks for as many single objects: an honest client under load.
 //!
 //! Arguments: the daemon's core and the clients', 0 and 1 unless given.
 
@@ -99,8 +99,16 @@ fn key_of_one_hash(number: u32) -> Vec<u8> {
 /// The next request of a flood.
 type Flood = fn(u32) -> (Service, Vec<u8>);
 
-const FLOODS: [(&str, Option<Flood>); 6] = [
+const FLOODS: [(&str, Option<Flood>); 7] = [
     ("nothing", None),
+    (
+        "control: gets of single objects",
+        Some(|number| {
+            let mut to = Vec::new();
+            GetRequest { name: name(&(number.wrapping_mul(31) % OBJECTS).to_le_bytes()) }.encode(&mut to);
+            (GET, to)
+        }),
+    ),
     (
         "scans, pages of 1 MiB",
         Some(|number| {

@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::wire::{
     ADD_CLIENT, CREATE_TABLE, CREATE_TABLE_AT, CreateTableRequest, DELETE, DROP_TABLE, GET, GET_PART,
     INCREMENT, MULTI_GET, MULTI_PUT, MultiGetRequest, MultiPutRequest, ONCE, OnceRequest, PUT, PUT_PART,
-    SCAN, SLOT_MAP, STATISTICS,
+    SCAN, SLOT_MAP, STATISTICS, TURN_OBJECTS_MAX,
 };
 
 /// What is said of clients that are refused.
@@ -129,13 +129,14 @@ impl TableGuard {
         message: &[u8],
     ) -> Option<Need> {
         let mut lacks = |need: &Need| !self.has(principal, *need);
+        // Of a list the shard does no more than this, and a long one is not worth a longer look.
         match service {
             MULTI_GET => {
-                let names = MultiGetRequest::decode(message).items().flatten();
+                let names = MultiGetRequest::decode(message).items().take(TURN_OBJECTS_MAX).flatten();
                 names.map(|name| Need::On(name.table(), Right::Read)).find(lacks)
             }
             MULTI_PUT => {
-                let puts = MultiPutRequest::decode(message).items().flatten();
+                let puts = MultiPutRequest::decode(message).items().take(TURN_OBJECTS_MAX).flatten();
                 puts.map(|put| Need::On(put.name.table(), Right::Write)).find(lacks)
             }
             ONCE => {
@@ -268,6 +269,17 @@ mod tests {
             assert_eq!(guard.allows(&who, STATISTICS, b""), does_anything, "{who}");
         }
         assert!(guard.allows(&Principal::Unproven, GET, b"short"), "the shard says that it is malformed");
+    }
+
+    #[test]
+    fn of_a_list_no_more_is_looked_at_than_the_shard_does() {
+        let mut guard = guard("long-lists");
+        let list = |others: usize| {
+            let tables = (0..TURN_OBJECTS_MAX - others).map(|_| "users").chain(["other"]);
+            encoded(|to| tables.for_each(|table| MultiGetRequest::encode_item(name(table), to)))
+        };
+        assert!(!guard.allows(&Principal::User(1), MULTI_GET, &list(1)), "the last that it does");
+        assert!(guard.allows(&Principal::User(1), MULTI_GET, &list(0)), "the first that it does not");
     }
 
     #[test]

@@ -77,7 +77,13 @@ fn a_redis_client_of_a_unix_socket_has_the_rights_of_its_user() {
     assert_eq!(client.ask("SET key value"), "+OK");
     assert_eq!(client.ask("SELECT 2"), "+OK");
     assert_eq!(client.ask("GET key"), no_permission("read the table `db2`"));
-    for command in ["CLIENT LIST", "CONFIG SET maxmemory-policy allkeys-lru", "CLIENT KILL 1.2.3.4:5"] {
+    let of_the_store = [
+        "CLIENT LIST",
+        "CLIENT NO-EVICT on",
+        "CONFIG SET maxmemory-policy allkeys-lru",
+        "CLIENT KILL 1.2.3.4:5",
+    ];
+    for command in of_the_store {
         assert_eq!(client.ask(command), no_permission("administer the store"), "{command}");
     }
 }

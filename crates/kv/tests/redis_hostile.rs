@@ -230,6 +230,31 @@ fn the_client_that_takes_most_makes_room_unless_it_is_spared() {
 }
 
 #[test]
+fn clients_that_are_spared_do_not_have_the_others_sent_away() {
+    let _alone = alone();
+    let options = Options { clients_bytes_max: 8 << 20, ..Options::default() };
+    let served = Served::with(MEMORY_BYTES_MIN, options);
+    let mut honest = served.client();
+    assert_eq!(honest.ask("SET key value"), "+OK");
+    let mut spared: Vec<_> = (0..9)
+        .map(|_| {
+            let mut client = served.client();
+            assert_eq!(client.ask("CLIENT NO-EVICT on"), "+OK");
+            client.send(&[b"MULTI"]);
+            client.send(&[b"SET", b"k", &vec![b'v'; 1_000_000]]);
+            assert_eq!((client.reply(), client.reply()), ("+OK".to_owned(), "+QUEUED".to_owned()));
+            client
+        })
+        .collect();
+    assert_eq!(honest.ask("GET key"), "$5|value");
+    spared.retain_mut(|client| {
+        let _ = client.stream.write_all(b"PING\r\n");
+        client.reply_bytes().is_some()
+    });
+    assert_eq!(spared.len(), 6, "they leave a quarter of the limit");
+}
+
+#[test]
 fn a_reply_that_is_too_long_is_refused() {
     let _alone = alone();
     let served = Served::start();

@@ -16,6 +16,9 @@ const TITLE: &str = "farcall-kv-shard 1";
 /// many-th replica of that primary it is: with ten failures a second they last for thirteen years.
 const REPLICAS_BITS: u32 = 32;
 
+/// An epoch is below this, so that the one behind it can be told from it in the numbers of replicas.
+const EPOCHS_MAX: u64 = u64::MAX >> REPLICAS_BITS;
+
 /// A replica, by its number and the address of its backup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -110,9 +113,9 @@ impl Record {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let store = hex(words("store")?)?;
         let (shard, shards) = words("shard")?.split_once(' ')?;
-        let epoch = words("epoch")?.parse().ok()?;
+        let epoch = words("epoch")?.parse().ok().filter(|epoch| *epoch < EPOCHS_MAX)?;
         let (primary, incarnation) = words("primary")?.split_once(' ')?;
-        let beat = words("beat")?.parse().ok()?;
+        let beat = words("beat")?.parse().ok().filter(|beat| *beat < u64::MAX)?;
         let lease = Duration::from_millis(words("lease_ms")?.parse().ok()?);
         let own = hex(words("own")?)?;
         let (wanted, flushed) = words("wanted")?.split_once(' ')?;
@@ -204,6 +207,15 @@ mod tests {
             damaged[at] ^= 1;
             assert_eq!(Record::decode(&damaged), None, "byte {at}");
             assert_eq!(Record::decode(&text[..at]), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_nobody_could_follow_is_none() {
+        let last = Record { epoch: EPOCHS_MAX - 1, beat: u64::MAX - 1, ..record() };
+        assert_eq!(Record::decode(&last.encode()), Some(last.clone()));
+        for beyond in [Record { epoch: EPOCHS_MAX, ..last.clone() }, Record { beat: u64::MAX, ..last }] {
+            assert_eq!(Record::decode(&beyond.encode()), None);
         }
     }
 

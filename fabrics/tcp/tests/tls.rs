@@ -210,7 +210,8 @@ fn a_peer_is_known_by_the_names_of_its_certificate_or_by_its_key() {
         return println!("unsupported: there is no openssl to make certificates with");
     }
     folder.authority("ca");
-    let names = "127.0.0.1,DNS:Worker.Example,URI:spiffe://example/Worker";
+    // What has no scheme is no URI: it would be taken for the name of a host.
+    let names = "127.0.0.1,DNS:Worker.Example,URI:spiffe://example/Worker,URI:other.example";
     let [named, plain] = [("named", names), ("plain", "127.0.0.1")]
         .map(|(name, names)| Some(folder.certificate(name, "ca", names, 10)));
     let (mut server, mut client) = (endpoint(plain.clone()), endpoint(named.clone()));

@@ -192,7 +192,8 @@ fn a_rank_that_does_not_come_is_named_and_the_others_end() {
     // Rank 1 may have given up a moment before rank 0 does.
     let named = ["rank 2 did not reach barrier", "ranks 1 and 2 did not reach barrier"];
     assert!(named.iter().any(|named| said.contains(named)), "{said}");
-    // Rank 0 speaks for all, unless rank 1 has waited for as long before it hears of that; rank 0 may be gone by then.
+    // Rank 0 speaks for all, unless rank 1 has waited for as long before it hears of that; rank 0 may be gone
+    // by then.
     let other = String::from_utf8_lossy(&outputs[1].stderr);
     let is_silent = outputs[1].status.success() && other.is_empty();
     let named = ["rank 2 did not reach barrier", "ranks 0 and 2 did not reach barrier"];

@@ -305,6 +305,10 @@ impl SlotMap {
             return None;
         }
         let version = lines.next()?.strip_prefix("version ")?.parse().ok()?;
+        // There must be a next one.
+        if version == u64::MAX {
+            return None;
+        }
         let shards = lines.next()?.strip_prefix("shards ")?.parse().ok()?;
         if !(1..=SHARDS_MAX).contains(&shards) {
             return None;
@@ -432,6 +436,13 @@ mod tests {
             SlotMap::decode(&text)
         };
         assert!((0..text.len()).all(|at| flipped(at).is_none()));
+    }
+
+    #[test]
+    fn a_map_without_a_next_version_is_none() {
+        let map = SlotMap { version: u64::MAX - 1, ..SlotMap::of(2) };
+        assert_eq!(SlotMap::decode(&map.encode()), Some(map.clone()));
+        assert_eq!(SlotMap::decode(&map.next().encode()), None);
     }
 
     #[test]

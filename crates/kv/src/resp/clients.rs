@@ -56,20 +56,16 @@ impl Clients {
     }
 
     /// Those that must go for the others to take no more than this, from the one that takes most on. Who
-    /// asked not to be among them is not.
+    /// asked not to be among them is not, as far as all who did leave a quarter for those who did not.
     pub fn beyond(&mut self, bytes_max: usize) -> Vec<Handle> {
-        let mut left = self.bytes;
-        let may_go = |connection: &Connection| !connection.session.is_spared;
-        let all = self.all().filter(|(_, connection)| may_go(connection));
-        let mut by_bytes: Vec<_> =
-            all.map(|(client, connection)| (connection.counted_bytes, client)).collect();
-        by_bytes.sort_unstable_by_key(|(bytes, _)| core::cmp::Reverse(*bytes));
-        let mut is_beyond = |(bytes, _): &(usize, Handle)| {
-            let is_beyond = left > bytes_max;
-            left -= bytes;
-            is_beyond
+        let counted = |(client, connection): (Handle, &mut Connection)| {
+            (connection.session.is_spared, connection.counted_bytes, client)
         };
-        by_bytes.into_iter().take_while(&mut is_beyond).map(|(_, client)| client).collect()
+        let (spared, others): (Vec<_>, Vec<_>) = self.all().map(counted).partition(|(spared, ..)| *spared);
+        let mut gone = Vec::new();
+        let kept = keep_up_to(bytes_max / 4 * 3, spared, &mut gone);
+        keep_up_to(bytes_max - kept, others, &mut gone);
+        gone
     }
 
     /// Adds one.
@@ -122,6 +118,21 @@ impl Clients {
             Some((handle_of(place as u32, connection), connection))
         })
     }
+}
+
+/// Puts those that take most among the ones that go, until the rest takes no more than this; gives how much
+/// that is.
+fn keep_up_to(bytes_max: usize, mut clients: Vec<(bool, usize, Handle)>, gone: &mut Vec<Handle>) -> usize {
+    clients.sort_unstable_by_key(|(_, bytes, _)| core::cmp::Reverse(*bytes));
+    let mut left = clients.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, client) in clients {
+        if left <= bytes_max {
+            break;
+        }
+        left -= bytes;
+        gone.push(client);
+    }
+    left
 }
 
 fn handle_of(place: u32, connection: &Connection) -> Handle {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::ioctl_fionread;
 
 use super::clients::Handle;
 use super::command::{Engine, Next};
@@ -413,6 +414,10 @@ fn read_long(connection: &mut Connection, bytes: usize) -> io::Result<Option<usi
     if bytes == 0 {
         return Ok(None);
     }
+    // A client that has begun something long and sends it byte by byte costs no more than these bytes; one is
+    // read where none has come: it may be the end.
+    let has_come = usize::try_from(ioctl_fionread(&connection.socket)?).unwrap_or(usize::MAX);
+    let bytes = bytes.min(has_come.max(1));
     let mut input = core::mem::take(&mut connection.input);
     let before = input.len();
     input.resize(before + bytes, 0);
@@ -420,4 +425,31 @@ fn read_long(connection: &mut Connection, bytes: usize) -> io::Result<Option<usi
     input.truncate(before + read.as_ref().map_or(0, |read| read.unwrap_or(0)));
     connection.input = input;
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use farcall::policy::Principal;
+
+    use super::*;
+
+    #[test]
+    fn bytes_of_something_long_that_drip_cost_no_room_for_all_of_it() {
+        let (mut client, socket) = UnixStream::pair().expect("descriptors");
+        let session = Session::new(1, "here".to_owned(), Principal::Unproven, true, 0);
+        let mut connection = Connection::new(socket.into(), session);
+        for count in 1..=100 {
+            client.write_all(b"b").expect("there is room");
+            assert!(matches!(read_long(&mut connection, LONG_READ_BYTES), Ok(Some(1))));
+            assert_eq!(connection.input.len(), count);
+            let room = connection.input.capacity();
+            assert!(room < 1024, "room for {room} bytes, for {count} that came");
+        }
+        assert!(matches!(read_long(&mut connection, LONG_READ_BYTES), Ok(None)), "nothing has come");
+        drop(client);
+        assert!(matches!(read_long(&mut connection, LONG_READ_BYTES), Ok(Some(0))), "it is the end");
+    }
 }

@@ -64,7 +64,21 @@ pub struct Asked {
     pub process: Option<ProcessMark>,
     /// Until when it is looked for, because its way broke as if it had ended.
     pub doubted_until: Option<Instant>,
+    /// When it came up over its way.
+    up_since: Instant,
+    /// How many ways in a row broke soon after it came up over them.
+    breaks_soon: u32,
 }
+
+/// A way that breaks within this time, breaks soon.
+const SOON: Duration = Duration::from_secs(1);
+
+/// After so many ways in a row that broke soon a session ends: a peer that takes sessions and breaks them
+/// would have its caller do nothing but connect.
+const BREAKS_SOON_MAX: u32 = 8;
+
+/// Of so many former ways messages can still be received.
+const FORMER_MAX: usize = 64;
 
 /// How long a process may take to end after it has closed what it had open: its memory goes first, and after
 /// that the kernel has little to do.
@@ -110,7 +124,24 @@ impl Asked {
             last_reason: DownReason::Unreachable,
             process: None,
             doubted_until: None,
+            up_since: Instant::ZERO,
+            breaks_soon: 0,
         }
+    }
+
+    /// It is up over a way.
+    pub fn came_up(&mut self, peer: Identity, now: Instant) {
+        (self.peer, self.is_up, self.up_since) = (Some(peer), true, now);
+    }
+
+    /// How many ways in a row have broken soon, if the one that it has breaks now.
+    fn breaks_soon(&self, now: Instant) -> u32 {
+        if now < self.up_since + SOON { self.breaks_soon + 1 } else { 0 }
+    }
+
+    /// Whether it ends if its way breaks now.
+    pub fn breaks_too_often(&self, now: Instant) -> bool {
+        self.breaks_soon(now) > BREAKS_SOON_MAX
     }
 
     /// Its way broke for this reason, as ways do whose peer's process ends: whether that is so is to be found
@@ -121,8 +152,10 @@ impl Asked {
     }
 
     /// Its way broke: all others are tried once more.
-    pub fn begin_again(&mut self, broken: usize) {
+    pub fn begin_again(&mut self, broken: usize, now: Instant) {
+        self.breaks_soon = self.breaks_soon(now);
         self.former.extend(self.leg.take());
+        self.former.drain(..self.former.len().saturating_sub(FORMER_MAX));
         self.is_up = false;
         self.untried = self.addresses.iter().filter(|(way, _)| *way != broken).cloned().collect();
     }

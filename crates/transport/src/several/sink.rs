@@ -3,7 +3,7 @@
 //! Batches are passed on as they are, with an outbox that reaches every way; on the path of a message that is
 //! all. How sessions begin and end is in here too: an attempt that comes to nothing, a way that breaks.
 
-use farcall_base::{Identity, NO_RANK, Principal};
+use farcall_base::{Identity, Instant, NO_RANK, Principal};
 use farcall_protocol::matching::Source;
 
 use super::PEERS_CHOICE;
@@ -117,7 +117,7 @@ impl Sink for WaySink<'_> {
         let leg = (self.at, inner);
         self.shared.leg_ended(leg);
         self.ways[self.at].session_down(inner, reason);
-        let name = self.ways[self.at].name;
+        let (name, now) = (self.ways[self.at].name, self.shared.now);
         match self.shared.asked.get_mut(&session) {
             Some(asked) if asked.leg == Some(leg) && !asked.is_up => {
                 asked.leg = None;
@@ -128,11 +128,11 @@ impl Sink for WaySink<'_> {
                 self.shared.counters.refused.increment();
                 self.shared.due.push(session);
             }
-            Some(asked) if asked.leg == Some(leg) && may_move(asked, self.at, reason) => {
-                asked.begin_again(self.at);
+            Some(asked) if asked.leg == Some(leg) && may_move(asked, self.at, reason, now) => {
+                asked.begin_again(self.at, now);
                 asked.not_taken = vec![NotTaken { way: name, why: format!("it broke: {reason}") }];
                 asked.last_reason = reason.clone();
-                asked.begin_doubt(reason, self.shared.now);
+                asked.begin_doubt(reason, now);
                 let is_doubted = asked.doubted_until.is_some();
                 self.shared.let_wait(session);
                 self.shared.receives.moved_from(self.at);
@@ -159,8 +159,9 @@ impl Sink for WaySink<'_> {
 }
 
 /// Whether a session whose way ended for this reason goes on over another one.
-fn may_move(asked: &Asked, way: usize, reason: &DownReason) -> bool {
-    is_break(reason) && asked.ends_as.is_none() && asked.has_others_than(way)
+fn may_move(asked: &Asked, way: usize, reason: &DownReason, now: Instant) -> bool {
+    let may = is_break(reason) && asked.ends_as.is_none() && asked.has_others_than(way);
+    may && !asked.breaks_too_often(now)
 }
 
 impl WaySink<'_> {
@@ -199,8 +200,7 @@ impl WaySink<'_> {
             self.upper.session_up(&mut view!(self, outbox), session, peer, principal);
             return false;
         }
-        asked.peer = Some(peer);
-        asked.is_up = true;
+        asked.came_up(peer, self.shared.now);
         for NotTaken { way, why } in asked.not_taken(self.ways) {
             let here = self.ways.iter_mut().find(|here| here.name == way).map(|here| &mut here.why_not);
             let absent = self.shared.absent.iter_mut().find(|(absent, _)| *absent == way);

@@ -342,6 +342,29 @@ fn a_peer_that_was_restarted_meanwhile_is_not_taken_for_the_former_one() {
     assert_eq!(world.caller.log.incarnations.last(), Some(&77));
 }
 
+#[test]
+fn a_peer_that_takes_a_session_and_breaks_it_again_and_again_has_it_end_and_a_poor_network_does_not() {
+    for (apart, ends) in [(PEER_TIMEOUT, true), (20 * PEER_TIMEOUT, false)] {
+        let mut world = World::without_ranks(&[0, 1], &[0, 1]);
+        world.turn();
+        for _ in 0..100 {
+            for post in &world.posts.0[..2] {
+                let caller = &mut post.boxes()[0];
+                caller.lost.extend(caller.known.clone());
+            }
+            world.pass(apart);
+        }
+        let (moved, down) = (world.caller.log.moved.len(), &world.caller.log.down);
+        if ends {
+            assert_eq!((moved, &down[..]), (8, &[(world.session, DownReason::Dead)][..]));
+        } else {
+            assert_eq!((moved, down.len()), (100, 0));
+            let former = &world.caller.transport.shared.asked[&world.session].former;
+            assert!(former.len() <= 64, "{} ways that it had", former.len());
+        }
+    }
+}
+
 /// All poll until nothing is in flight.
 fn turn_all(ends: &mut [&mut End], now: Instant) {
     for _ in 0..8 {

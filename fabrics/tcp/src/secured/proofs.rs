@@ -38,6 +38,7 @@ impl Proofs {
 fn names_of(certificate: &CertificateDer<'_>) -> Option<Arc<[String]>> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let dns = certificate.valid_dns_names().map(str::to_ascii_lowercase);
-    let uris = certificate.valid_uri_names().map(str::to_owned);
+    // What has no scheme is no URI, and could be the name of a host, which is vouched for in other ways.
+    let uris = certificate.valid_uri_names().filter(|uri| uri.contains(':')).map(str::to_owned);
     Some(dns.chain(uris).take(NAMES_MAX).collect())
 }

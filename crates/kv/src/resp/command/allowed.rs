@@ -56,7 +56,7 @@ impl Engine {
             ("transactions", "watch") => self.want(session, session.database, Right::Read),
             ("pubsub", "publish") => self.want(session, 0, Right::Write),
             ("pubsub", _) => self.want(session, 0, Right::Read),
-            ("connection", "client") if about("kill") || about("list") || about("unblock") => {
+            ("connection", "client") if ["kill", "list", "unblock", "no-evict"].into_iter().any(about) => {
                 self.want_store(session)
             }
             ("cluster", "cluster") if about("countkeysinslot") => {
