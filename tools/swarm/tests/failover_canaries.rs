@@ -7,8 +7,8 @@ use farcall_swarm::FailoverCase;
 const CASE: FailoverCase =
     FailoverCase { seed: 0, steps: 8000, backups: 4, replicas: 2, flushed: false, shards: 1 };
 
-/// A store of three shards, of which others take over the last one in parts. The rest of the seed by four says
-/// what goes wrong with that.
+/// A store of three shards, of which others take over the last one in parts. The rest of the seed by four
+/// says what goes wrong with that.
 const fn spread(trouble: u64) -> FailoverCase {
     FailoverCase { shards: 3, steps: 6000, seed: trouble, ..CASE }
 }
