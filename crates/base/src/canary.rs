@@ -19,6 +19,8 @@ pub enum Rule {
     FlushedGroups,
     /// A primary reads only as long as its lease lasts.
     Leases,
+    /// The next primary of a shard gives up the spread of its slots before it serves.
+    NextSettles,
     /// Messages to an endpoint go over one session until that ends.
     OneSession,
     /// A replica that fails leaves the record before anything is acknowledged without it.
@@ -27,8 +29,12 @@ pub enum Rule {
     Results,
     /// A call that is over leaves its slot, and its server is told.
     SettledCalls,
+    /// The next primary of a shard that takes a part of a spread gives that up before it serves.
+    TakerSettles,
     /// A deleted object has a tombstone in the log.
     Tombstones,
+    /// A part of a spread is said to be there when the log has it.
+    WaitsForTheLog,
 }
 
 #[cfg(feature = "canaries")]

@@ -11,6 +11,8 @@ pub struct Blocks {
     memory: Vec<u8>,
     start: usize,
     bytes: usize,
+    /// The most bytes that it has held in this memory: those behind are zero.
+    held: usize,
 }
 
 impl Blocks {
@@ -29,10 +31,16 @@ impl Blocks {
     /// Makes it longer, by zeros, or shorter.
     pub fn resize(&mut self, bytes: usize) {
         self.reserve(bytes);
-        if bytes > self.bytes {
-            self.memory[self.start + self.bytes..self.start + bytes].fill(0);
+        if let stale @ 1.. = self.held.min(bytes).saturating_sub(self.bytes) {
+            let from = self.start + self.bytes;
+            self.memory[from..from + stale].fill(0);
         }
+        self.end_at(bytes);
+    }
+
+    fn end_at(&mut self, bytes: usize) {
         self.bytes = bytes;
+        self.held = self.held.max(bytes);
     }
 
     /// Appends bytes.
@@ -41,7 +49,7 @@ impl Blocks {
         let end = self.bytes + bytes.len();
         self.reserve(end);
         self.memory[self.start + self.bytes..self.start + end].copy_from_slice(bytes);
-        self.bytes = end;
+        self.end_at(end);
     }
 
     /// Fills the last block with zeros.
@@ -59,7 +67,7 @@ impl Blocks {
         let start = memory.as_ptr().align_offset(BLOCK_BYTES);
         memory.truncate(start + capacity);
         memory[start..start + self.bytes].copy_from_slice(self);
-        (self.memory, self.start) = (memory, start);
+        (self.memory, self.start, self.held) = (memory, start, self.bytes);
     }
 }
 

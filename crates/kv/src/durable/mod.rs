@@ -392,7 +392,7 @@ impl Durable {
 
     /// Says what the log holds where copies of it differ, while the disk has no job of it.
     fn certify(&mut self) {
-        if let Some(mirror) = &self.mirror
+        if let Some(mirror) = self.mirror.as_ref().filter(|_| !self.journal.is_working())
             && let Some(place) = mirror.suspect()
             && let Some(part) = self.journal.part_around(place)
         {

@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use farcall_base::canary::{Rule, leaves_out};
 use farcall_replica::{Compared, Registry, RegistryError};
 
-use super::{MoveRefused, SlotMap, SlotRange};
+use super::{MoveRefused, SlotMap, SlotRange, Spread};
 
 /// Under which key the registry has the map.
 pub const MAP_KEY: &str = "slots";
@@ -101,12 +102,20 @@ pub fn give_up_move(
 pub fn settle(registry: &mut dyn Registry, (shard, shards): (u32, u32)) -> Result<Arc<SlotMap>, KeeperError> {
     let why = format!("shard {shard} has a new primary");
     let mut map = load_map(registry, shards)?.0;
-    while map.number_of(shard).is_some() {
+    while unsettled(&map, shard).is_some() {
         map = change(registry, shards, |map| {
-            Ok(map.number_of(shard).and_then(|number| map.given_up(number, &why)))
+            Ok(unsettled(map, shard).and_then(|number| map.given_up(number, &why)))
         })?;
     }
     Ok(map)
+}
+
+/// A move or spread in which the shard takes part.
+fn unsettled(map: &SlotMap, shard: u32) -> Option<u64> {
+    let number = map.number_of(shard)?;
+    let spread = map.spreads().iter().find(|it| it.number == number);
+    let rule = |it: &Spread| if it.from == shard { Rule::NextSettles } else { Rule::TakerSettles };
+    (!spread.is_some_and(|it| leaves_out(rule(it)))).then_some(number)
 }
 
 /// What is asked of the thread.

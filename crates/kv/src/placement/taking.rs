@@ -5,6 +5,8 @@ use core::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
+use farcall_base::canary::{Rule, leaves_out};
+
 use super::{ImportHeader, Spread, is_refused_for_good};
 use crate::Shard;
 use crate::wire::Code;
@@ -155,7 +157,7 @@ impl Taking {
             }
             self.group = self.group.max(shard.group_of_all());
         }
-        if shard.log_outcome().flushed >= self.group {
+        if shard.log_outcome().flushed >= self.group || leaves_out(Rule::WaitsForTheLog) {
             self.is_over = true;
             return PartTurn::Ready;
         }

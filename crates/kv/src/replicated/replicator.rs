@@ -29,6 +29,8 @@ pub struct Replicator<'e> {
     registry: RegistryWorker,
     within: Duration,
     ways: HashMap<String, Way<'e>>,
+    /// Messages of a turn.
+    outbox: Vec<Outgoing>,
     /// Messages to backups that are not found yet, and until when they are looked for.
     unsent: Vec<(Outgoing, Instant)>,
     /// Backups to which a call failed: the session is asked for again.
@@ -50,7 +52,7 @@ impl<'e> Replicator<'e> {
         within: Duration,
         takeover: &TakeoverTimes,
     ) -> Self {
-        let (ways, unsent, failed) = (HashMap::new(), Vec::new(), Arc::default());
+        let (ways, outbox, unsent, failed) = (HashMap::new(), Vec::new(), Vec::new(), Arc::default());
         let counters = ReplicaCounters::of(mirror.log().shard, takeover);
         let (trips, count_at, copies_since) = (Arc::default(), Instant::ZERO, Some(endpoint.clock().now()));
         Self {
@@ -59,6 +61,7 @@ impl<'e> Replicator<'e> {
             registry,
             within,
             ways,
+            outbox,
             unsent,
             failed,
             trips,
@@ -76,22 +79,21 @@ impl<'e> Replicator<'e> {
 
     /// A turn, outside the poll of the endpoint; says how many messages and answers there were.
     pub fn turn(&mut self) -> usize {
-        let mut done = usize::from(self.mirror.turn());
-        while let Some(message) = self.mirror.next_message() {
-            done += 1;
-            self.send(message, None);
-        }
-        if !self.unsent.is_empty() {
-            for (message, until) in core::mem::take(&mut self.unsent) {
-                self.send(message, Some(until));
-            }
-        }
+        let mut done = 0;
         while let Some(answer) = self.registry.poll() {
             self.mirror.registry_answered(answer);
             done += 1;
         }
-        if let Some(job) = self.mirror.next_registry_job() {
-            self.registry.begin(job);
+        let mut outbox = core::mem::take(&mut self.outbox);
+        let (happened, job) = self.mirror.turn_with(&mut outbox);
+        done += usize::from(happened) + outbox.len();
+        outbox.drain(..).for_each(|message| self.send(message, None));
+        self.outbox = outbox;
+        job.into_iter().for_each(|job| self.registry.begin(job));
+        if !self.unsent.is_empty() {
+            for (message, until) in core::mem::take(&mut self.unsent) {
+                self.send(message, Some(until));
+            }
         }
         let now = self.endpoint.clock().now();
         if now >= self.count_at {

@@ -87,11 +87,17 @@ impl Backup {
             Request::Begin { flushed } => Handled::Now(self.begin(subject, flushed)),
             Request::Fence { retained } => Handled::Now(self.fence(subject, &retained)),
             Request::Write { sequence, at, bytes, flush, data } => {
-                let work = |number| Work::write(number, (at, bytes), flush, data);
+                let work = |number, replica: &mut Replica| {
+                    Work::write(number, (at, bytes), flush, data, replica.take_spare())
+                };
                 self.work(subject, Some(sequence), work)
             }
-            Request::Read { at, bytes } => self.work(subject, None, |number| Work::read(number, (at, bytes))),
-            Request::Sum { at, bytes } => self.work(subject, None, |number| Work::sum(number, (at, bytes))),
+            Request::Read { at, bytes } => {
+                self.work(subject, None, |number, _| Work::read(number, (at, bytes)))
+            }
+            Request::Sum { at, bytes } => {
+                self.work(subject, None, |number, _| Work::sum(number, (at, bytes)))
+            }
         }
     }
 
@@ -145,7 +151,12 @@ impl Backup {
         Ok(answer)
     }
 
-    fn work(&mut self, subject: Subject, sequence: Option<u64>, work: impl FnOnce(u64) -> Work) -> Handled {
+    fn work(
+        &mut self,
+        subject: Subject,
+        sequence: Option<u64>,
+        work: impl FnOnce(u64, &mut Replica) -> Work,
+    ) -> Handled {
         let replica = self.logs.get_mut(&subject.log).and_then(|log| log.replicas.get_mut(&subject.replica));
         let Some(replica) = replica else { return Handled::Now(Err(Refusal::NoSuchReplica)) };
         if let Some(sequence) = sequence
@@ -155,7 +166,8 @@ impl Backup {
         }
         self.promised += 1;
         let number = self.promised;
-        match replica.begin(work(number)) {
+        let work = work(number, replica);
+        match replica.begin(work) {
             Err(refusal) => Handled::Now(Err(refusal)),
             Ok(()) => match replica.poll() {
                 Some((done, answer)) if done == number => Handled::Now(answer),

@@ -31,10 +31,11 @@ pub struct Work {
 }
 
 impl Work {
-    /// Writes data, and zeros behind it.
-    pub fn write(number: u64, (at, bytes): (u64, u32), flush: bool, data: &[u8]) -> Self {
-        let mut blocks = Blocks::zeroed(bytes as usize);
-        blocks[..data.len()].copy_from_slice(data);
+    /// Writes data, and zeros behind it, out of this memory.
+    pub fn write(number: u64, (at, bytes): (u64, u32), flush: bool, data: &[u8], mut blocks: Blocks) -> Self {
+        blocks.resize(0);
+        blocks.extend_from_slice(data);
+        blocks.resize(bytes as usize);
         Self { number, purpose: Purpose::Write { flush }, at, blocks }
     }
 
@@ -71,6 +72,8 @@ pub struct Replica {
     stage: Stage,
     waiting: VecDeque<Work>,
     done: VecDeque<(u64, Answered)>,
+    /// Memory for the next write: that of the last one.
+    spare: Blocks,
     /// The number of the last write that was taken.
     sequence: u64,
     /// After a write that failed nobody knows what it holds: it is of no use any more. One that cannot be
@@ -80,8 +83,8 @@ pub struct Replica {
 
 impl Replica {
     pub fn new(disk: Box<dyn Disk>) -> Self {
-        let (waiting, done) = (VecDeque::new(), VecDeque::new());
-        Self { disk, stage: Stage::Idle, waiting, done, sequence: 0, failed: None }
+        let (waiting, done, spare) = (VecDeque::new(), VecDeque::new(), Blocks::new());
+        Self { disk, stage: Stage::Idle, waiting, done, spare, sequence: 0, failed: None }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -100,6 +103,11 @@ impl Replica {
             self.sequence = sequence;
         }
         is_next
+    }
+
+    /// Memory for a write.
+    pub fn take_spare(&mut self) -> Blocks {
+        core::mem::take(&mut self.spare)
     }
 
     pub fn begin(&mut self, work: Work) -> Result<(), Refusal> {
@@ -147,7 +155,10 @@ impl Replica {
             }
             (Stage::Working { number, purpose }, Ok(())) => {
                 let answer = match purpose {
-                    Purpose::Write { .. } => Vec::new(),
+                    Purpose::Write { .. } => {
+                        self.spare = done.blocks;
+                        Vec::new()
+                    }
                     Purpose::Read => without_zeros(&done.blocks).to_vec(),
                     Purpose::Sum => crc32c::crc32c(&done.blocks).to_le_bytes().to_vec(),
                 };

@@ -2,8 +2,8 @@
 //!
 //! To the log it is a disk like any other, whose writes are done when they are done everywhere they must be:
 //! on the disk of this process, and at every replica that the registry's record names. It is a state machine
-//! without network or thread: the owner of the shard sends what [`Mirror::next_message`] gives, asks the
-//! registry what [`Mirror::next_registry_job`] gives, and passes the answers back.
+//! without network or thread: in each of its turns the owner of the shard sends the messages, and asks the
+//! registry, that [`Mirror::turn_with`] gives, and passes the answers back.
 //!
 //! Three rules make it safe.
 //! - A write is done when *all* recorded replicas have it, and there are as many as the level says. So each
@@ -184,6 +184,15 @@ impl Mirror {
     /// happened.
     pub fn turn(&self) -> bool {
         self.lock().turn()
+    }
+
+    /// A turn under one lock: [`Mirror::turn`], with all [messages](Mirror::next_message) appended to
+    /// `messages`, and the next [job of the registry](Mirror::next_registry_job).
+    pub fn turn_with(&self, messages: &mut Vec<Outgoing>) -> (bool, Option<RegistryJob>) {
+        let mut state = self.lock();
+        let happened = state.turn();
+        messages.extend(core::iter::from_fn(|| state.next_message()));
+        (happened, state.next_registry_job())
     }
 
     /// The next message to send.

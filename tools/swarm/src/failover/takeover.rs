@@ -14,6 +14,7 @@ use farcall_replica::{
 
 use super::network::InFlight;
 use super::primary::{Primary, TABLE};
+use super::spreading::SpreadTrouble;
 use super::world::{LEASE, LOG_BYTES_MAX, World};
 
 impl World {
@@ -25,7 +26,9 @@ impl World {
         let number = self.random.below(u64::from(self.case.shards)) as u32;
         // Most of the time nobody is there who would serve the last of several shards again.
         let may_be_spread = number > 0 && number + 1 == self.case.shards && !self.is_healing;
-        if may_be_spread && self.findings.primaries > 3 && self.random.chance(0.9) {
+        let is_rival = self.spread_trouble == SpreadTrouble::SpreaderEnds;
+        let is_left = may_be_spread && !is_rival && self.findings.primaries > 3;
+        if is_left && self.random.chance(0.9) {
             return;
         }
         let Some((incarnation, mut candidate)) = self.candidates.remove(&number) else {

@@ -17,7 +17,7 @@ use super::clients::{ADDED_KEYS, Clients, WRITTEN_KEYS};
 use super::network::InFlight;
 use super::primary::Primary;
 use super::shelf::SimulatedShelf;
-use super::spreading::Spreader;
+use super::spreading::{SpreadTrouble, Spreader};
 use crate::history::Operation;
 
 /// A history, as its numbers determine it.
@@ -92,8 +92,14 @@ pub struct World {
     pub(super) candidates: BTreeMap<u32, (u64, Candidate)>,
     /// Who takes the last shard apart.
     pub(super) spreader: Option<(u64, Spreader)>,
+    pub(super) spread_trouble: SpreadTrouble,
+    /// How far the last spread was that was seen: its number, and how many had their parts.
+    pub(super) spread_step: (u64, u32),
+    /// Before that time nobody asks for the map.
+    pub(super) map_asked_from: u64,
     /// The map that clients have seen last.
     pub(super) known_map: Arc<SlotMap>,
+    pub(super) known_revision: u64,
     /// The time at which simulated time begins, where real clocks are asked for.
     pub(super) begun: std::time::Instant,
     pub(super) is_recovering: bool,
@@ -139,17 +145,27 @@ impl World {
             let backup = Backup::open(Box::new(shelf.clone())).expect("it is empty");
             Node { at, backup: Some(backup), shelf, promised: BTreeMap::new() }
         };
+        let nodes = (0..case.backups).map(node).collect();
+        let troubles = TROUBLES[random.index(TROUBLES.len())];
+        let spread_trouble = match case.shards {
+            1 => SpreadTrouble::None,
+            _ => SpreadTrouble::ALL[case.seed as usize % SpreadTrouble::ALL.len()],
+        };
         Self {
-            nodes: (0..case.backups).map(node).collect(),
+            nodes,
             case,
-            troubles: TROUBLES[random.index(TROUBLES.len())],
+            troubles,
             random,
             now: Arc::new(AtomicU64::new(1)),
             registry,
             primaries: Vec::new(),
             candidates: BTreeMap::new(),
             spreader: None,
+            spread_trouble,
+            spread_step: (0, 0),
+            map_asked_from: 0,
             known_map: Arc::new(SlotMap::of(case.shards)),
+            known_revision: 0,
             begun: std::time::Instant::now(),
             is_recovering: false,
             network: Vec::new(),
@@ -223,14 +239,14 @@ impl World {
         for _ in 0..BLANK_TURNS {
             primary.mirror.turn();
         }
-        while let Some(message) = primary.mirror.next_message() {
+        let mut messages = Vec::new();
+        let (_, job) = primary.mirror.turn_with(&mut messages);
+        primary.asked = primary.asked.take().or(job);
+        for message in messages {
             let is_late = self.random.chance(0.05);
             let delay = if is_late { self.random.below(LEASE.as_nanos() as u64) } else { 0 };
             let due = self.now.load(Ordering::Relaxed) + delay;
             self.network.push(InFlight::To { primary: primary.incarnation, message, due });
-        }
-        if primary.asked.is_none() {
-            primary.asked = primary.mirror.next_registry_job();
         }
         if primary.mirror.deposed().is_some() {
             let primary = self.primaries.swap_remove(place);
@@ -307,8 +323,12 @@ impl World {
 
     /// Something goes wrong, or is right again.
     fn trouble(&mut self) {
-        match self.random.below(if self.case.shards > 1 { 9 } else { 8 }) {
-            8 => self.end_spreader(),
+        match self.random.below(if self.case.shards > 1 { 10 } else { 8 }) {
+            8 => {
+                let is_known = self.random.chance(0.5);
+                self.end_spreader(is_known);
+            }
+            9 => self.end_primary_of(self.case.shards - 1),
             0 => {
                 if let Some(place) = self.any_primary() {
                     let primary = self.primaries.swap_remove(place);
@@ -324,11 +344,7 @@ impl World {
             3 | 4 => self.start_backups(),
             5 => {
                 if let Some(place) = self.any_primary() {
-                    let node = self.random.index(self.nodes.len());
-                    let pair = (self.primaries[place].incarnation, self.nodes[node].at.clone());
-                    if !self.cut.remove(&pair) {
-                        self.cut.insert(pair);
-                    }
+                    self.cut_or_join(place);
                 }
             }
             6 => self.pass(LEASE),
@@ -336,6 +352,24 @@ impl World {
                 let is_silent = self.random.chance(0.3);
                 self.registry.set_silent(is_silent);
             }
+        }
+    }
+
+    /// The primaries of a shard end, and the registry knows of it.
+    pub(super) fn end_primary_of(&mut self, shard: u32) {
+        while let Some(place) = self.primaries.iter().position(|primary| primary.number() == shard) {
+            let primary = self.primaries.swap_remove(place);
+            self.registry.ended(primary.incarnation);
+            self.end(primary);
+        }
+    }
+
+    /// A primary and a backup cannot reach each other, or can again.
+    pub(super) fn cut_or_join(&mut self, place: usize) {
+        let node = self.random.index(self.nodes.len());
+        let pair = (self.primaries[place].incarnation, self.nodes[node].at.clone());
+        if !self.cut.remove(&pair) {
+            self.cut.insert(pair);
         }
     }
 
