@@ -2,7 +2,7 @@
 //!
 //! The endpoint's thread finds the answer and then has to wake the caller, which takes longer than a call. A
 //! caller that is polled again and again needs no wake-up. Only one that waits alone does so: with several in
-//! flight the runtime has something to do anyway, and each of them would be polled in vain for all others.
+//! flight the runtime has something to do anyway, and each would be polled without result for all others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

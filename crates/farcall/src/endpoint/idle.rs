@@ -29,8 +29,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// that it waits for.
 const ALONE: Duration = Duration::from_micros(5);
 
-/// A yield that took longer let another thread run: by itself it takes half of that on a virtual machine, two
-/// switches take twice as much.
+/// A yield that took longer let another thread run: by itself it takes half of that on a virtual machine, and
+/// two switches take twice as much.
 const QUICK_YIELD: Duration = Duration::from_micros(1);
 
 /// Decides what to do after a fruitless poll.
@@ -114,7 +114,7 @@ impl Idler {
         }
     }
 
-    /// Another thread has brought something to do, which ends the wait; what comes of it is waited for anew.
+    /// Another thread has brought something to do, which ends the wait; what comes of it is waited for next.
     #[inline]
     pub fn brought(&mut self, now: Instant) {
         if let Some(since) = self.idle_since.take() {
