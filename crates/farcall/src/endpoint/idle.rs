@@ -25,8 +25,8 @@ const PAUSE_PER_LOSS: u32 = 16;
 /// The longest pause: a thread that was stopped for hours has not lost as much.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// For how long an endpoint that bets polls before it lets other threads of its core run: it may be one of them
-/// that it waits for.
+/// For how long an endpoint that bets polls before it lets other threads of its core run: it may wait for one
+/// of them.
 const ALONE: Duration = Duration::from_micros(5);
 
 /// A yield that took longer let another thread run: by itself it takes half of that on a virtual machine, and
