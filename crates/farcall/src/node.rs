@@ -210,10 +210,11 @@ impl Node {
             seed,
             is_simulated,
         };
-        let EndpointSettings { idle, spin_time, call_timeout, message_timeout, .. } = settings.endpoint;
+        let EndpointSettings { idle, spin_time, spin_time_max, call_timeout, message_timeout, .. } =
+            settings.endpoint;
         let (clock, idler) = match &self.host {
             Some(host) => (host.clock(), Idler::forbidden()),
-            None => (Clock::new(), Idler::new(idle, spin_time)),
+            None => (Clock::new(), Idler::new(idle, spin_time, spin_time_max)),
         };
         let label = self.label(&directions.key());
         let builder = Builder {

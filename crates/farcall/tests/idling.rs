@@ -203,6 +203,35 @@ fn a_turn_in_which_a_session_comes_up_says_that_it_did_something() {
 }
 
 #[test]
+fn an_endpoint_whose_waits_were_short_waits_on_awake() {
+    let _alone = alone();
+    // No wait of this test is as long as the most, however busy the machine is.
+    let settings = settings(&["endpoint.spin_time=0us", "endpoint.spin_time_max=1s"]);
+    let (sender, receiver) = both_ends(TransportKind::RING_SHM, &settings);
+    let to = sender.peer_endpoint(0, 1).expect("it is here");
+    let arrived = Arc::new(AtomicBool::new(false));
+    let arrives = Arc::clone(&arrived);
+    receiver.on_message(move |_, _| arrives.store(true, Relaxed));
+    receiver.sleep_at_most(Duration::from_micros(100));
+    let sleeps = || sum_of("ring+shm#1", "sleeps");
+    let waits_asleep = || {
+        let before = sleeps();
+        receiver.turn();
+        let slept = sleeps() > before;
+        sender.send(to, TAG, b"").within(LONG).wait().expect("it leaves");
+        while !arrived.swap(false, Relaxed) {
+            sender.poll_once();
+            receiver.turn();
+        }
+        slept
+    };
+    // At first it is busy with the session.
+    let rounds = (0..1000).map(|_| waits_asleep()).skip_while(|asleep| !asleep);
+    let (asleep, awake) = rounds.skip(100).partition::<Vec<bool>, _>(|&asleep| asleep);
+    assert!(asleep.is_empty() && !awake.is_empty(), "it slept in {} of {}", asleep.len(), awake.len());
+}
+
+#[test]
 fn a_simulated_host_that_takes_no_events_comes_to_rest_after_a_peer_left() {
     let profile = Profile::load("ideal").expect("an embedded profile");
     let settings = Settings::load([]).expect("defaults");

@@ -1,7 +1,8 @@
 //! Unary calls of 1 KB over farcall and over tonic's own transport, which take turns, and bare calls of
 //! farcall with as many bytes, which are the limit: `taskset -c 0,1,2 cargo bench -p farcall-tonic`. Figures
-//! of one round belong together. With `FARCALL_BENCH_SHORT=1` there are few calls: that only says whether it
-//! runs.
+//! of one round belong together. Then the processor time of all these clients and servers while nobody calls,
+//! and while there is a call each 10 ms. With `FARCALL_BENCH_SHORT=1` there are few calls: that only says
+//! whether it runs.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -25,13 +26,15 @@ struct Amount {
     rounds: usize,
     warm_up: usize,
     calls: usize,
+    /// How many of them there are at 10 ms each.
+    sparse_calls: u32,
 }
 
 impl Amount {
     fn asked_for() -> Self {
         match std::env::var_os("FARCALL_BENCH_SHORT") {
-            Some(_) => Self { rounds: 1, warm_up: 5, calls: 25 },
-            None => Self { rounds: 5, warm_up: 200, calls: 2000 },
+            Some(_) => Self { rounds: 1, warm_up: 5, calls: 25, sparse_calls: 2 },
+            None => Self { rounds: 5, warm_up: 200, calls: 2000, sparse_calls: 6000 },
         }
     }
 }
@@ -116,6 +119,41 @@ impl Drop for Bare {
     }
 }
 
+/// How often there is a call while the processor is to rest.
+const SPARSE: Duration = Duration::from_millis(10);
+
+/// The processor time that this process has taken.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("this process lives");
+    let (_, fields) = stat.rsplit_once(')').expect("the name is in brackets");
+    // User and system time, in hundredths of a second: see proc(5).
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
+}
+
+/// Processor time in percent of the time that something takes.
+async fn share_of<F: Future<Output = ()>>(work: F) -> f64 {
+    let (begun, before) = (Instant::now(), processor_time());
+    work.await;
+    100.0 * (processor_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+}
+
+async fn rest(pairs: &[common::Pair], Amount { sparse_calls, .. }: Amount) {
+    let quiet = share_of(tokio::time::sleep(SPARSE * sparse_calls)).await;
+    println!("% of a processor while nobody calls: {quiet:.2}");
+    for (pair, transport) in pairs.iter().zip(common::TRANSPORTS) {
+        let mut client = GreeterClient::new(pair.channel.clone());
+        let sparse = share_of(async {
+            for _ in 0..sparse_calls / 6 {
+                client.say_hello(HelloRequest { name: "x".repeat(BYTES) }).await.expect("a reply");
+                tokio::time::sleep(SPARSE).await;
+            }
+        });
+        println!("and with a call each {SPARSE:?} over {transport}: {:.2}", sparse.await);
+    }
+}
+
 async fn measure(amount: Amount) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -137,6 +175,7 @@ async fn measure(amount: Amount) {
         bare.iter().for_each(|bare| print!(", {:.1}", us(bare.median(amount))));
         println!();
     }
+    rest(&pairs, amount).await;
 }
 
 fn main() {

@@ -116,7 +116,7 @@ impl ClientCall {
         let (handle, unsent) = self.unsent();
         let slot = Arc::clone(&unsent.slot);
         match handle.shared().submit(unsent, |permit, unsent| unsent.permitted(permit)) {
-            Ok(()) => Ok(ClientPending { handle, stage: Stage::Sent(slot) }),
+            Ok(()) => Ok(ClientPending { handle, stage: Stage::Sent(slot), is_watching: false }),
             Err(NotQueued::Full(_)) => Err(ClientError::Full { calls_max: handle.shared().calls_max() }),
             Err(NotQueued::Closed) => Err(ClientError::Stopped),
         }
@@ -156,7 +156,7 @@ impl IntoFuture for ClientCall {
             },
             Err(NotQueued::Closed) => Stage::Failed(ClientError::Stopped),
         };
-        ClientPending { handle, stage }
+        ClientPending { handle, stage, is_watching: false }
     }
 }
 
@@ -168,6 +168,8 @@ impl IntoFuture for ClientCall {
 pub struct ClientPending {
     handle: Arc<Handle>,
     stage: Stage,
+    /// Somebody waits for it.
+    is_watching: bool,
 }
 
 enum Stage {
@@ -204,6 +206,26 @@ impl ClientPending {
         }
     }
 
+    /// Has the task polled again at once, after other threads of this core, while that is how callers wait.
+    fn watch(&mut self, task: &Context<'_>) {
+        let shared = self.handle.shared();
+        if !self.is_watching {
+            self.is_watching = true;
+            shared.watch.begin();
+        }
+        if shared.watch.goes_on(|| shared.now()) {
+            std::thread::yield_now();
+            task.waker().wake_by_ref();
+        }
+    }
+
+    fn end_watch(&mut self) {
+        if core::mem::take(&mut self.is_watching) {
+            let shared = self.handle.shared();
+            shared.watch.end(|| shared.now());
+        }
+    }
+
     /// Lets the call go on to its end, which nobody waits for. While no other handle of the client is left,
     /// the client stops all the same.
     pub fn detach(mut self) {
@@ -228,22 +250,27 @@ impl Future for ClientPending {
     type Output = CallResult;
 
     fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<CallResult> {
-        let stage = &mut self.get_mut().stage;
-        let end = match stage {
+        let this = self.get_mut();
+        let end = match &this.stage {
             Stage::Waiting { slot, .. } | Stage::Sent(slot) => match slot.poll(task) {
                 Poll::Ready(end) => end,
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    this.watch(task);
+                    return Poll::Pending;
+                }
             },
             Stage::Failed(error) => Err(error.clone()),
             Stage::Over => panic!("a future is not polled after its end"),
         };
-        *stage = Stage::Over;
+        this.stage = Stage::Over;
+        this.end_watch();
         Poll::Ready(end)
     }
 }
 
 impl Drop for ClientPending {
     fn drop(&mut self) {
+        self.end_watch();
         let shared = self.handle.shared();
         let slot = match core::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Waiting { ticket, .. } if shared.leave_room(ticket) => return,

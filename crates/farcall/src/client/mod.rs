@@ -13,6 +13,7 @@ mod job;
 mod port;
 mod queue;
 mod slot;
+mod watch;
 
 use core::fmt;
 use std::io;

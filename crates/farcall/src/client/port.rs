@@ -77,7 +77,7 @@ impl<'e> ClientPort<'e> {
     /// [`Endpoint::turn`]. Blocks for 100 ms at most, and wakes for whatever is queued.
     pub fn turn(&mut self) {
         if self.poll() > 0 {
-            self.endpoint.poll_once();
+            self.endpoint.turn_with_news();
             return;
         }
         if let Some(deadline) = self.next_deadline {

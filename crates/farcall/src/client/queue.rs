@@ -20,6 +20,7 @@ use super::CallResult;
 use super::call::Unsent;
 use super::error::ClientError;
 use super::slot::{Completer, Slot};
+use super::watch::Watch;
 use crate::endpoint::{Doorbell, Endpoint, Operation, Peer};
 use crate::spans::Trail;
 
@@ -113,6 +114,8 @@ pub struct Shared {
     clock: Clock,
     call_timeout: Duration,
     calls_max: usize,
+    /// How callers wait.
+    pub watch: Watch,
 }
 
 /// Why a request was not queued.
@@ -134,6 +137,7 @@ impl Shared {
             clock: endpoint.clock(),
             call_timeout: endpoint.call_timeout(),
             calls_max: calls_max.max(1),
+            watch: Watch::new(endpoint.idler_of_callers()),
         })
     }
 

@@ -50,7 +50,7 @@ pub use future::OrRefused;
 use future::{Done, OnDrop};
 pub(crate) use guard::Guard;
 pub use handler::{Deferred, Reply, Request};
-pub(crate) use idle::{Idler, SLEEP_MAX};
+pub(crate) use idle::{Idler, SLEEP_MAX, Step};
 pub use message::{
     AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,

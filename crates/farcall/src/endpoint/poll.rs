@@ -88,7 +88,7 @@ impl Endpoint {
         if done == 0 {
             core.idle(Sinks { events: None, requests: Some(&mut on_request) }, true);
         } else {
-            core.idler.restart();
+            core.found();
         }
         done
     }
@@ -123,7 +123,7 @@ impl Endpoint {
         if done == 0 {
             core.idle(Sinks::default(), true);
         } else {
-            core.idler.restart();
+            core.found();
         }
         done
     }
@@ -133,6 +133,18 @@ impl Endpoint {
     /// Blocks for 100 ms at most, so that a caller can look at conditions of its own.
     pub fn turn(&self) {
         self.core_for_turn().turn_and_idle();
+    }
+
+    /// One turn for what another thread has brought: the wait for that is over.
+    pub(crate) fn turn_with_news(&self) {
+        let core = &mut *self.core_for_turn();
+        core.turn(Sinks::default());
+        core.idler.brought(core.state.now);
+    }
+
+    /// How those wait that this endpoint does something for; `None` if they just wait.
+    pub(crate) fn idler_of_callers(&self) -> Option<Idler> {
+        self.core().idler.of_callers()
     }
 
     /// Polls and idles for as long as `condition` holds; looks at it at least every 100 ms.
@@ -393,10 +405,16 @@ impl Core {
     #[inline]
     pub fn turn_and_idle(&mut self) {
         if self.turn(Sinks::default()) > 0 {
-            self.idler.restart();
+            self.found();
         } else {
             self.idle(Sinks::default(), false);
         }
+    }
+
+    /// There was something to do.
+    #[inline]
+    pub fn found(&mut self) {
+        self.idler.found(self.state.now);
     }
 
     /// Does what the idle policy says; `sinks` take what happens just before a sleep. A caller that
@@ -405,10 +423,17 @@ impl Core {
     pub fn idle(&mut self, sinks: Sinks<'_, '_>, heeds_events: bool) {
         match self.idler.idle(self.state.now) {
             Step::Poll => {}
-            Step::Yield => std::thread::yield_now(),
+            Step::Yield => self.yield_now(),
             Step::Sleep if self.stays_awake => std::thread::yield_now(),
             Step::Sleep => self.sleep(sinks, heeds_events),
         }
+    }
+
+    fn yield_now(&mut self) {
+        let begun = self.clock.now();
+        std::thread::yield_now();
+        self.idler.yielded(begun, self.clock.now());
+        self.clock_pace.read_next();
     }
 
     /// The earliest time at which a poll is due although nothing arrives, stored events aside;
@@ -431,7 +456,11 @@ impl Core {
     fn sleep(&mut self, sinks: Sinks<'_, '_>, heeds_events: bool) {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
-        let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
+        let done = self.turn(sinks);
+        if done > 0 {
+            self.found();
+        }
+        let is_idle = done == 0 && self.state.messages.ended.is_empty();
         let may_sleep = !heeds_events || self.state.stored_events.is_empty();
         if is_idle && may_sleep {
             let bell = Arc::clone(self.state.late_replies.bell());
