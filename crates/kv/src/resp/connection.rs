@@ -232,7 +232,7 @@ impl Connection {
     }
 
     /// How many bytes are to be received behind `input`, if the requests there are long, or may be: up to
-    /// where a request ends if it is as long as those before it, so that nothing of the next one must be moved.
+    /// where a request ends if it is as long as those before it. So nothing of the next one must be moved.
     pub fn long_bytes(&self) -> Option<usize> {
         let waits = self.session.blocked.is_some() || self.is_paused;
         let length = self.wanted().max(self.request_bytes);

@@ -1,5 +1,5 @@
-//! Memory for replies, or requests, that is kept for the next ones, of whatever client: the system gives fresh
-//! memory page by page, which for long ones takes longer than to send or receive them.
+//! Memory for replies, or requests, that is kept for the next ones, of whatever client: the system gives
+//! fresh memory page by page, which for long ones takes longer than to send or receive them.
 
 use super::UNREAD_BYTES_MAX;
 use crate::VALUE_BYTES_MAX;
@@ -26,7 +26,7 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// A buffer as it was kept, that which was kept last, for a client that needs, or needed, this many bytes.
+    /// A buffer as it was kept, the last one of them, for a client that needs, or needed, this many bytes.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };
         let buffer = kept.pop().unwrap_or_default();
