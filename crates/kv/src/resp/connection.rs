@@ -7,10 +7,12 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::held::HeldReplies;
+use super::input::Input;
 use super::parse::Parser;
 use super::reading::Rest;
 use super::reply::Reply;
 use super::session::Session;
+use super::spares::Spares;
 use crate::memcached::Conversation;
 
 /// Bytes of replies that a client has not read, from which on its commands wait.
@@ -19,8 +21,14 @@ pub const UNREAD_BYTES_MAX: usize = 256 << 10;
 /// Bytes that a client may send while it waits for something; the rest stays in its socket.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
-/// Memory of requests and replies up to which it is kept for the next ones.
-const KEPT_BYTES_MAX: usize = 64 << 10;
+/// Replies that were sent are forgotten once they are longer.
+const SENT_BYTES_MAX: usize = 64 << 10;
+
+/// Longer requests are received where they are understood.
+const SHORT_BYTES_MAX: usize = 16 << 10;
+
+/// Requests that are received at a time where they are long: as many as have this length together.
+const REQUESTS_BYTES: usize = 256 << 10;
 
 /// A client.
 #[derive(Debug)]
@@ -29,7 +37,9 @@ pub struct Connection {
     pub session: Session,
     /// Bytes that came and are not done: the start of a request, or what waits for earlier replies to be
     /// read.
-    pub input: Vec<u8>,
+    pub input: Input,
+    /// How long the longest of the requests was that ran last: the next ones may be as long.
+    pub request_bytes: usize,
     /// How far the first request in `input` is understood.
     pub parser: Parser,
     /// Replies that the socket did not take yet, from `sent` on.
@@ -64,7 +74,8 @@ impl Connection {
     pub fn new(socket: OwnedFd, session: Session) -> Self {
         Self {
             socket,
-            input: Vec::new(),
+            input: Input::default(),
+            request_bytes: 0,
             parser: Parser::default(),
             output: Vec::new(),
             last_replies_bytes: 0,
@@ -112,7 +123,7 @@ impl Connection {
         }
         if self.sent == self.output.len() {
             self.forget_output();
-        } else if self.sent > KEPT_BYTES_MAX && self.sent > self.output.len() / 2 {
+        } else if self.sent > SENT_BYTES_MAX && self.sent > self.output.len() / 2 {
             // Of a client whose replies always wait for the next flush there is no end.
             self.output.drain(..self.sent);
             self.held.forget(self.sent);
@@ -153,7 +164,7 @@ impl Connection {
 
     /// Memory that it takes beside the store: what it sent and is sent, and what is remembered of it.
     pub fn memory_bytes(&self) -> usize {
-        let sent = self.input.capacity() + self.parser.memory_bytes();
+        let sent = self.input.memory_bytes() + self.parser.memory_bytes();
         sent + self.output.capacity() + self.rest.bytes() + self.session.memory_bytes()
     }
 
@@ -220,6 +231,18 @@ impl Connection {
         self.memcached.as_ref().map_or_else(|| self.parser.wanted(), |memcached| memcached.wanted())
     }
 
+    /// How many bytes are to be received behind `input`, if the requests there are long, or may be: up to
+    /// where a request ends if it is as long as those before it. So nothing of the next one must be moved.
+    pub fn long_bytes(&self) -> Option<usize> {
+        let waits = self.session.blocked.is_some() || self.is_paused;
+        let length = self.wanted().max(self.request_bytes);
+        if length <= SHORT_BYTES_MAX || waits {
+            return None;
+        }
+        let requests = (REQUESTS_BYTES / length).max(1);
+        (requests * length).checked_sub(self.input.len()).filter(|bytes| *bytes > 0)
+    }
+
     /// What the loop is to watch the socket for.
     pub fn interest(&self) -> EventFlags {
         let mut interest = EventFlags::empty();
@@ -235,12 +258,8 @@ impl Connection {
     }
 
     /// Gives memory back that a quiet client does not need.
-    pub fn trim(&mut self) {
-        if self.input.is_empty() {
-            self.input = Vec::new();
-        } else if self.input.capacity() > KEPT_BYTES_MAX && self.input.len() < self.input.capacity() / 4 {
-            self.input.shrink_to_fit();
-        }
+    pub fn trim(&mut self, inputs: &mut Spares) {
+        self.input.trim(inputs);
         if self.output.is_empty() {
             self.output = Vec::new();
         }

@@ -76,6 +76,8 @@ pub struct Front {
     ready: Vec<Ready>,
     parser: Parser,
     spares: Spares,
+    /// The same for requests.
+    inputs: Spares,
     look_at_ms: u64,
     is_out_of_descriptors: bool,
 }
@@ -131,6 +133,7 @@ impl Front {
             ready: Vec::new(),
             parser: Parser::default(),
             spares: Spares::default(),
+            inputs: Spares::default(),
             look_at_ms: 0,
             is_out_of_descriptors: false,
         })
@@ -246,9 +249,9 @@ impl Front {
         }
         let mut ready = Ready { client, start: *at, end: *at };
         if !is_lost && connection.interest().contains(EventFlags::IN) && *at < self.arena.len() {
-            let long = connection.wanted().saturating_sub(connection.input.len());
-            let read = if long > READ_BYTES {
-                let read = read_long(connection, long.min(LONG_READ_BYTES).min(self.long_left));
+            let read = if let Some(bytes) = connection.long_bytes() {
+                let bytes = bytes.min(LONG_READ_BYTES).min(self.long_left);
+                let read = read_long(connection, bytes, &mut self.inputs);
                 if let Ok(Some(bytes)) = read {
                     self.long_left -= bytes;
                 }
@@ -327,7 +330,7 @@ impl Front {
 
     /// Runs what has come; says when the shard has something to do by itself.
     fn execute(&mut self) -> Next {
-        let Self { engine, shared, arena, ready, parser, spares, .. } = self;
+        let Self { engine, shared, arena, ready, parser, spares, inputs, .. } = self;
         let mut guard = shared.lock();
         engine.prepare(&mut guard);
         engine.follow_log(&guard);
@@ -342,7 +345,7 @@ impl Front {
                 let bytes = &arena[start..end];
                 let done;
                 (guard, done) = run(engine, &mut connection, parser, bytes, (shared, guard));
-                connection.input.extend_from_slice(&bytes[done..]);
+                connection.input.extend(&bytes[done..], inputs);
                 if parser.has_begun() {
                     connection.parser = core::mem::take(parser);
                 }
@@ -350,7 +353,7 @@ impl Front {
                     guard = run_own(engine, &mut connection, (shared, guard));
                 }
             } else {
-                connection.input.extend_from_slice(&arena[start..end]);
+                connection.input.extend(&arena[start..end], inputs);
                 guard = run_own(engine, &mut connection, (shared, guard));
             }
             engine.clients.put_back(client, connection);
@@ -383,7 +386,7 @@ impl Front {
             if connection.unsent_bytes() == 0 {
                 self.spares.keep(core::mem::take(&mut connection.output));
             }
-            connection.trim();
+            connection.trim(&mut self.inputs);
             self.engine.clients.count_bytes(client);
             let Some(connection) = self.engine.clients.get(client) else { continue };
             let interest = connection.interest();
@@ -410,7 +413,7 @@ fn watch(epoll: &OwnedFd, what: impl AsFd, token: u64) -> io::Result<()> {
 }
 
 /// Reads the next part of something long to where the rest of it is.
-fn read_long(connection: &mut Connection, bytes: usize) -> io::Result<Option<usize>> {
+fn read_long(connection: &mut Connection, bytes: usize, inputs: &mut Spares) -> io::Result<Option<usize>> {
     if bytes == 0 {
         return Ok(None);
     }
@@ -419,10 +422,7 @@ fn read_long(connection: &mut Connection, bytes: usize) -> io::Result<Option<usi
     let has_come = usize::try_from(ioctl_fionread(&connection.socket)?).unwrap_or(usize::MAX);
     let bytes = bytes.min(has_come.max(1));
     let mut input = core::mem::take(&mut connection.input);
-    let before = input.len();
-    input.resize(before + bytes, 0);
-    let read = connection.read(&mut input[before..]);
-    input.truncate(before + read.as_ref().map_or(0, |read| read.unwrap_or(0)));
+    let read = input.receive(bytes, inputs, |to| connection.read(to));
     connection.input = input;
     read
 }

@@ -14,6 +14,7 @@ mod front;
 mod fuzz;
 mod glob;
 mod held;
+mod input;
 mod listener;
 mod parse;
 mod reading;

@@ -21,7 +21,7 @@ pub fn run_own<'s>(
     loop {
         let done;
         (guard, done) = run(engine, connection, &mut parser, &input, (shared, guard));
-        input.drain(..done);
+        input.cut(0..done);
         if connection.is_closing || parser.long().is_none() {
             break;
         }
@@ -76,7 +76,7 @@ pub fn run<'s>(
         return ran;
     }
     guard = read_on(engine, connection, (shared, guard));
-    let (mut done, mut fetched) = (0, 0);
+    let (mut done, mut fetched, mut longest) = (0, 0, 0);
     let protocol = connection.session.protocol;
     let unsent = connection.unsent_bytes();
     let mut reply = Reply::new(core::mem::take(&mut connection.output), protocol);
@@ -122,6 +122,7 @@ pub fn run<'s>(
                 }
                 parser.reset();
                 done += length;
+                longest = length.max(longest);
             }
             Err(error) => {
                 engine.counters.malformed.increment();
@@ -129,6 +130,9 @@ pub fn run<'s>(
                 connection.is_closing = true;
             }
         }
+    }
+    if longest > 0 {
+        connection.request_bytes = longest;
     }
     let waits = connection.is_paused
         || connection.session.blocked.is_some()

@@ -1,15 +1,15 @@
-//! Memory for replies that is kept for the next ones, of whatever client: the system gives fresh memory page
-//! by page, which for a pipeline of long replies takes longer than to send them.
+//! Memory for replies, or requests, that is kept for the next ones, of whatever client: the system gives
+//! fresh memory page by page, which for long ones takes longer than to send or receive them.
 
 use super::UNREAD_BYTES_MAX;
 use crate::VALUE_BYTES_MAX;
 
-/// Longer buffers go only to clients whose replies were long: what one that never reads has is its own.
+/// Longer buffers go only to clients with long replies or requests: what one that never reads has is its own.
 const SHORT_BYTES_MAX: usize = 64 << 10;
 
 /// The longest buffer that is kept: as long as one becomes, by doubling, with a value behind as many unsent
 /// replies as a client may have.
-const BUFFER_BYTES_MAX: usize = 2 * (UNREAD_BYTES_MAX + VALUE_BYTES_MAX);
+pub const BUFFER_BYTES_MAX: usize = 2 * (UNREAD_BYTES_MAX + VALUE_BYTES_MAX);
 
 /// All of them together, in bytes.
 const BYTES_MAX: usize = 16 << 20;
@@ -26,7 +26,7 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// An empty buffer, that which was kept last, for a client whose last replies were this long together.
+    /// A buffer as it was kept, the last one of them, for a client that needs, or needed, this many bytes.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };
         let buffer = kept.pop().unwrap_or_default();
@@ -34,7 +34,7 @@ impl Spares {
         buffer
     }
 
-    /// Keeps a buffer that is empty, or drops it when there are enough.
+    /// Keeps a buffer that nobody needs, or drops it when there are enough.
     pub fn keep(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };

@@ -16,7 +16,7 @@ use super::eviction::EVICTED_PER_WRITE;
 use super::log::NotAdded;
 use super::long::goes_later;
 use super::segments::Place;
-use super::{EXPIRED_BY_FULL, EXPIRED_BY_WRITE, SWEEP, SWEEP_BY_WRITE, Store, WriteError};
+use super::{EXPIRED_BY_FULL, EXPIRED_BY_WRITE, FETCHED_KEYS_MAX, SWEEP, SWEEP_BY_WRITE, Store, WriteError};
 use crate::{TableId, VALUE_BYTES_MAX};
 
 impl Store {
@@ -37,8 +37,12 @@ impl Store {
         key_copy.clear();
         key_copy.extend_from_slice(key);
         let new_bytes = object_bytes(key.len(), value.len()) + tail.bytes().next_multiple_of(8);
-        let written = self.admit(table, &key_copy, (new_bytes, old_bytes));
-        let written = written.and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, tail)));
+        let written = match self.rewrite_chunks(table, &key_copy, (value, tail)) {
+            Some(version) => Ok(version),
+            None => self
+                .admit(table, &key_copy, (new_bytes, old_bytes))
+                .and_then(|(number, hash)| self.write(number, hash, &key_copy, (value, tail))),
+        };
         self.key = key_copy;
         written.map_err(WriteError::from)
     }
@@ -185,6 +189,39 @@ impl Store {
         self.last_version = version;
         self.note_replaced(table, key, (old.map(|(_, old)| old), value.len()));
         Ok(version)
+    }
+
+    /// Writes over an object in chunks that takes as much memory as it is to take, and expires with it; gives
+    /// its version. `None` when there is none. Who reads the chunks of such values copies them at one go.
+    fn rewrite_chunks(&mut self, table: TableId, key: &[u8], (value, tail): (&[u8], Tail)) -> Option<u64> {
+        let (place, entry) = self.find(self.tables.find(table)?, key)?;
+        let takes = |value_bytes: usize, tail: Tail| (object_bytes(key.len(), value_bytes), tail.bytes());
+        let is_alike = takes(entry.value_bytes(), entry.tail()) == takes(value.len(), tail);
+        if entry.kind() != Kind::Head || !is_alike || entry.deadline() != tail.deadline {
+            return None;
+        }
+        let (old, version) = (Old::of(&entry), self.last_version + 1);
+        for (group, bytes) in value.chunks(FETCHED_KEYS_MAX * WHOLE_BYTES_MAX).enumerate() {
+            let keys = bytes.chunks(WHOLE_BYTES_MAX).enumerate();
+            let keys = keys.map(|(at, body)| (ChunkKey::new(old.id, group * FETCHED_KEYS_MAX + at), body));
+            self.fetch_chunks(keys.clone().map(|(key, _)| key));
+            for (key, body) in keys {
+                let (place, _) = self.find_chunk(&key);
+                self.log.rewrite(place, key.as_bytes().len(), version, body, Tail::default());
+            }
+        }
+        self.log.rewrite(place, key.len(), version, &head_body(value.len(), old.id), tail);
+        self.last_version = version;
+        self.note_replaced(old.table, key, (Some(old), value.len()));
+        Some(version)
+    }
+
+    /// Fetches the first lines of chunks into the caches, [`FETCHED_KEYS_MAX`] at most.
+    fn fetch_chunks(&self, keys: impl Iterator<Item = ChunkKey>) {
+        let mut hashes = [0; FETCHED_KEYS_MAX];
+        let count =
+            hashes.iter_mut().zip(keys).map(|(hash, key)| *hash = self.log.hashes().of_chunk(&key)).count();
+        self.log.fetch(&hashes[..count]);
     }
 
     fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), NotAdded> {

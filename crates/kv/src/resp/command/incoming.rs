@@ -7,6 +7,7 @@ use super::Engine;
 use super::call::Refusal;
 use super::durable::refusal;
 use super::entry::Command;
+use crate::resp::input::Input;
 use crate::resp::parse::{Args, KEPT_BYTES_MAX, LongArgument, Parser, ProtocolError};
 use crate::resp::session::Session;
 use crate::shard::NotExtended;
@@ -55,7 +56,7 @@ impl Engine {
         &mut self,
         session: &mut Session,
         parser: &mut Parser,
-        input: &mut Vec<u8>,
+        input: &mut Input,
         shard: &mut Shard,
     ) -> Result<Taken, ProtocolError> {
         let Some(long) = parser.long() else { return Ok(Taken::All) };
@@ -80,7 +81,7 @@ impl Engine {
                 Err(error) => incoming.value = Err(refusal_to_extend(error)),
             }
         }
-        input.drain(long.at..end);
+        input.cut(long.at..end);
         parser.take_long(end - long.at);
         if parser.long().is_some() {
             return Ok(Taken::Some);
@@ -175,6 +176,7 @@ mod tests {
     use crate::resp::Options;
     use crate::resp::parse::LIMITS;
     use crate::resp::reply::{Protocol, Reply};
+    use crate::resp::spares::Spares;
     use crate::store::{MEMORY_BYTES_MIN, Store};
 
     /// Sends a request whose long arguments come in pieces; gives the reply, and how many bytes were kept
@@ -191,10 +193,10 @@ mod tests {
             request.extend_from_slice(word);
             request.extend_from_slice(b"\r\n");
         }
-        let (mut parser, mut input, mut kept) = (Parser::default(), Vec::new(), 0);
+        let (mut parser, mut input, mut kept) = (Parser::default(), Input::default(), 0);
         let mut whole = None;
         for piece in request.chunks(100_000) {
-            input.extend_from_slice(piece);
+            input.extend(piece, &mut Spares::default());
             kept = kept.max(input.len());
             loop {
                 whole = parser.parse(&input, LIMITS).expect("a request");
@@ -287,6 +289,28 @@ mod tests {
             (&[b"EXEC"], "*2\r\n+OK\r\n+OK\r\n"),
         ];
         for (words, expected) in words {
+            assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
+        }
+    }
+
+    /// A value that was written over where it lay is recorded as others are.
+    #[test]
+    fn what_was_written_over_is_there_after_a_restart() {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let (mut shard, mut engine, mut session) = with_log_at(&disk);
+        for (seed, length) in [(1, 100_000), (2, 100_000), (3, 99_999)] {
+            let value = vec![seed; length];
+            let (reply, _) = ask(&mut engine, &mut session, &mut shard, &[b"SET", b"k", &value]);
+            assert_eq!(reply, "+OK\r\n");
+            (0..100).for_each(|_| _ = shard.turn_log());
+        }
+        drop(shard);
+        disk.cut_power();
+        let (mut shard, mut engine, mut session) = with_log_at(&disk);
+        for (words, expected) in [
+            (&[&b"STRLEN"[..], b"k"][..], ":99999\r\n"),
+            (&[b"GETRANGE", b"k", b"99996", b"-1"], "$3\r\n\u{3}\u{3}\u{3}\r\n"),
+        ] {
             assert_eq!(ask(&mut engine, &mut session, &mut shard, words).0, expected);
         }
     }

@@ -150,3 +150,37 @@ fn a_full_store_refuses_and_goes_on_after_deletes() {
     let fitted_again = fill(&mut store, fitted);
     assert!(fitted_again.abs_diff(fitted / 2) <= fitted / 10, "{fitted_again} more fitted");
 }
+
+/// Only what becomes longer or shorter, or expires at another time, is written elsewhere.
+#[test]
+fn a_value_in_chunks_is_written_over_where_it_lies() {
+    let (mut store, table) = store(MEMORY_BYTES_MIN);
+    let long = 20 * entry::WHOLE_BYTES_MAX + 100;
+    let put = |store: &mut Store, seed: u64, length: usize, expiry: Expiry| {
+        let contents = pattern(seed, length);
+        let name = name_in(table, b"key");
+        let version = store.put_until(name, value(&contents), Condition::Always, expiry).expect("room");
+        let object = store.get(name).expect("a table").expect("it was put");
+        assert_eq!((object.version(), object.value_bytes()), (version, length));
+        assert!(object.to_vec() == contents, "write {seed}");
+        (version, store.statistics())
+    };
+    let (mut last, first) = put(&mut store, 0, long, Expiry::Never);
+    // Several times the memory.
+    for seed in 1..200 {
+        let (version, now) = put(&mut store, seed, long - seed as usize % 4, Expiry::Never);
+        assert!(version > last, "versions grow");
+        assert_eq!((now.used_bytes, now.live_bytes), (first.used_bytes, first.live_bytes), "write {seed}");
+        last = version;
+    }
+    for (seed, length) in [(200, long + 8), (201, long - 200), (202, long)] {
+        assert_eq!(put(&mut store, seed, length, Expiry::Never).1.objects, 1);
+    }
+    put(&mut store, 203, long, Expiry::At(10));
+    put(&mut store, 204, long, Expiry::At(10));
+    put(&mut store, 205, long, Expiry::At(20));
+    store.set_clock(10);
+    assert!(value_of(&store, name_in(table, b"key")).is_some(), "its deadline is the last one");
+    store.set_clock(20);
+    assert_eq!((store.expire(9), store.statistics().live_bytes), (1, 0), "none of it is left");
+}

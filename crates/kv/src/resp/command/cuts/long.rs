@@ -5,14 +5,16 @@ use farcall_disk::testing::Faults;
 
 use super::{World, seed};
 use crate::resp::command::Taken;
+use crate::resp::input::Input;
 use crate::resp::parse::{LIMITS, Parser};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
+use crate::resp::spares::Spares;
 
 impl World {
     /// Sends what has come of a request, whose bytes begin with the input; gives its reply once it ran.
     /// A turn of the log lies between any two steps.
-    fn receive(&mut self, parser: &mut Parser, input: &mut Vec<u8>) -> Option<Vec<u8>> {
+    fn receive(&mut self, parser: &mut Parser, input: &mut Input) -> Option<Vec<u8>> {
         for _ in 0..100_000 {
             if let Some(length) = parser.parse(input, LIMITS).expect("a request") {
                 let mut reply = Reply::new(Vec::new(), Protocol::default());
@@ -20,7 +22,7 @@ impl World {
                 if self.engine.execute(args, &mut self.session, &mut reply, &mut self.shard) {
                     self.states.push(self.state());
                     self.waiting.push((self.states.len() - 1, self.engine.take_needed()));
-                    input.drain(..length);
+                    input.cut(0..length);
                     parser.reset();
                     return Some(reply.into_bytes());
                 }
@@ -43,9 +45,9 @@ impl World {
     /// nothing if the power goes.
     fn send(&mut self, words: &[&[u8]], part: usize) -> Option<Vec<u8>> {
         let request = request(words);
-        let (mut parser, mut input) = (Parser::default(), Vec::new());
+        let (mut parser, mut input) = (Parser::default(), Input::default());
         for bytes in request.chunks(part) {
-            input.extend_from_slice(bytes);
+            input.extend(bytes, &mut Spares::default());
             if let Some(reply) = self.receive(&mut parser, &mut input) {
                 return Some(reply);
             }
@@ -160,7 +162,8 @@ fn long_values_survive_the_cleaning_of_the_log() {
             assert!(world.send(&[b"SET", key, &value], 1 << 18).is_some(), "there is power");
             assert!(world.send(&[b"SETRANGE", b"stays", b"70000", &[round; 40_000]], 1 << 18).is_some());
             let lost = request(&[b"SET", b"lost", &value]);
-            let (mut parser, mut input) = (Parser::default(), lost[..2_000_000].to_vec());
+            let (mut parser, mut input) = (Parser::default(), Input::default());
+            input.extend(&lost[..2_000_000], &mut Spares::default());
             assert_eq!(world.receive(&mut parser, &mut input), None);
             world.session = Session::new(1, String::new(), Principal::Unproven, true, 0);
             world.engine.keep_up(&mut world.shard);
