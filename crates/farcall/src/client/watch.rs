@@ -1,11 +1,13 @@
 //! How a caller waits: by a sleep of its task or thread, or awake while its waits are short.
 //!
 //! The endpoint's thread finds the answer and then has to wake the caller, which takes longer than a call. A
-//! caller that is polled again and again needs no wake-up. Only one that waits alone does so: with several in
-//! flight the runtime has something to do anyway, and each would be polled without result for all others.
+//! caller that is polled again and again needs no wake-up. Only one that is the only one of its client does so:
+//! of several, each would be polled without result for all others. Nor does one in the endpoint's own thread,
+//! which would hold up what it waits for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use farcall_base::Instant;
 
@@ -16,12 +18,14 @@ pub struct Watch {
     /// `None` where callers sleep.
     idler: Option<Mutex<Idler>>,
     waiting: AtomicUsize,
+    /// The endpoint's thread.
+    owner: ThreadId,
 }
 
 impl Watch {
-    /// Of callers that wait in this way.
+    /// Of callers that wait in this way, made in the endpoint's thread.
     pub fn new(idler: Option<Idler>) -> Self {
-        Self { idler: idler.map(Mutex::new), waiting: AtomicUsize::new(0) }
+        Self { idler: idler.map(Mutex::new), waiting: AtomicUsize::new(0), owner: thread::current().id() }
     }
 
     fn idler(&self) -> Option<MutexGuard<'_, Idler>> {
@@ -41,7 +45,7 @@ impl Watch {
 
     /// Whether a caller that waits looks again at once, instead of when it is woken.
     pub fn goes_on(&self, now: impl FnOnce() -> Instant) -> bool {
-        if self.waiting.load(Ordering::Relaxed) != 1 {
+        if self.waiting.load(Ordering::Relaxed) != 1 || thread::current().id() == self.owner {
             return false;
         }
         self.idler().is_some_and(|mut idler| idler.idle(now()) != Step::Sleep)
@@ -69,7 +73,8 @@ mod tests {
 
     fn watch_after_short_waits() -> (Watch, Instant) {
         let idler = Idler::new(Idle::Block, Duration::ZERO, MOST).of_callers();
-        let (watch, mut now) = (Watch::new(idler), Instant::from_nanos(1));
+        let watch = thread::spawn(move || Watch::new(idler)).join().expect("a thread for the endpoint");
+        let mut now = Instant::from_nanos(1);
         for _ in 0..8 {
             watch.begin();
             assert!(!watch.goes_on(|| now), "nothing says that it will be short");
@@ -96,6 +101,14 @@ mod tests {
         assert!(!watch.goes_on(|| now));
         watch.end(|| now);
         assert!(watch.goes_on(|| now));
+    }
+
+    #[test]
+    fn a_caller_in_the_thread_of_the_endpoint_sleeps() {
+        let (watch, now) = watch_after_short_waits();
+        let watch = Watch { owner: thread::current().id(), ..watch };
+        watch.begin();
+        assert!(!watch.goes_on(|| now), "nobody else would poll the endpoint");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! To sleep costs a wake-up, and the peers of a thread that sleeps wait for it and fall asleep in turn. So an
 //! endpoint whose waits have been short waits on awake, for as long as several threads take to wake one
 //! another, and lets other threads of its core run meanwhile. That is a bet on a short wait. One that is lost
-//! is followed by a pause that is so much longer that all of them together take a small part of the time,
-//! whatever happens: in the pause the endpoint does what it would do without bets.
+//! is followed by a pause that is so much longer that lost bets take a small part of the time: in the pause
+//! the endpoint does what it would do without bets. One that is won costs the wait itself: an endpoint that
+//! hears something at least every two hundred microseconds takes whatever of its core others leave.
 
 use core::time::Duration;
 
@@ -22,8 +23,9 @@ const SHORT_WAITS: u32 = 8;
 /// How much longer than a lost bet the pause after it is.
 const PAUSE_PER_LOSS: u32 = 16;
 
-/// The longest pause: a thread that was stopped for hours has not lost as much.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The longest pause, that after the longest bet which can be set: a thread that was stopped for hours has not
+/// lost as much.
+const PAUSE_MAX: Duration = Duration::from_secs(PAUSE_PER_LOSS as u64);
 
 /// For how long an endpoint that bets polls before it lets other threads of its core run: it may wait for one
 /// of them.

@@ -226,6 +226,6 @@ parameters! {
         idle: Idle = "block", Domain::choice::<Idle>(), Endpoint, "What a waiting endpoint does when there is nothing to do.";
         resolve_timeout: Duration = "10s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that a peer may take to make its endpoint known.";
         spin_time: Duration = "20us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time without events before a waiting endpoint yields or sleeps, unless its waits are short.";
-        spin_time_max: Duration = "200us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time for which an endpoint waits awake instead of spin_time, and callers of its client with it, while its last waits were shorter; that costs at most a sixteenth of the time, and other threads of its core run meanwhile; no more than spin_time switches it off.";
+        spin_time_max: Duration = "200us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time for which an endpoint waits awake instead of spin_time, and callers of its client with it, while its last waits were shorter; waits that turn out longer take at most a sixteenth of the time, and other threads of its core run meanwhile; no more than spin_time switches it off.";
     }
 }

@@ -417,7 +417,7 @@ fn read_long(connection: &mut Connection, bytes: usize, inputs: &mut Spares) -> 
     if bytes == 0 {
         return Ok(None);
     }
-    // A client that has begun something long and sends it byte by byte costs no more than these bytes; one is
+    // A client that has begun something long and sends it byte by byte has no room for all of it. One byte is
     // read where none has come: it may be the end.
     let has_come = usize::try_from(ioctl_fionread(&connection.socket)?).unwrap_or(usize::MAX);
     let bytes = bytes.min(has_come.max(1));

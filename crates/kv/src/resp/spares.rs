@@ -26,10 +26,13 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// A buffer as it was kept, the last one of them, for a client that needs, or needed, this many bytes.
+    /// A buffer as it was kept, for a client that needs, or needed, this many bytes: the last one that has as
+    /// many, or the last one.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         let kept = if bytes > SHORT_BYTES_MAX { &mut self.long } else { &mut self.short };
-        let buffer = kept.pop().unwrap_or_default();
+        let fits = kept.iter().rposition(|buffer| buffer.capacity() >= bytes);
+        let place = fits.or_else(|| kept.len().checked_sub(1));
+        let buffer = place.map(|place| kept.swap_remove(place)).unwrap_or_default();
         self.bytes -= buffer.capacity();
         buffer
     }

@@ -2,7 +2,7 @@
 //!
 //! An object is one entry, or a head and its chunks. All of its entries are written before the old ones go,
 //! so that an object always has all of its chunks. What finds no room is removed again, and the old object
-//! stays.
+//! stays. Only what takes as much memory as before is written over where it lies.
 
 use core::ops::Range;
 
@@ -194,6 +194,9 @@ impl Store {
     /// Writes over an object in chunks that takes as much memory as it is to take, and expires with it; gives
     /// its version. `None` when there is none. Who reads the chunks of such values copies them at one go.
     fn rewrite_chunks(&mut self, table: TableId, key: &[u8], (value, tail): (&[u8], Tail)) -> Option<u64> {
+        if value.len() <= WHOLE_BYTES_MAX {
+            return None;
+        }
         let (place, entry) = self.find(self.tables.find(table)?, key)?;
         let takes = |value_bytes: usize, tail: Tail| (object_bytes(key.len(), value_bytes), tail.bytes());
         let is_alike = takes(entry.value_bytes(), entry.tail()) == takes(value.len(), tail);
