@@ -1,9 +1,9 @@
 //! How a caller waits: by a sleep of its task or thread, or awake while its waits are short.
 //!
 //! The endpoint's thread finds the answer and then has to wake the caller, which takes longer than a call. A
-//! caller that is polled again and again needs no wake-up. Only one that is the only one of its client does so:
-//! of several, each would be polled without result for all others. Nor does one in the endpoint's own thread,
-//! which would hold up what it waits for.
+//! caller that is polled again and again needs no wake-up. Only one that is the only one of its client does
+//! so: of several, each would be polled without result for all others. Nor does one in the endpoint's own
+//! thread, which would hold up what it waits for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -23,8 +23,8 @@ const SHORT_WAITS: u32 = 8;
 /// How much longer than a lost bet the pause after it is.
 const PAUSE_PER_LOSS: u32 = 16;
 
-/// The longest pause, that after the longest bet which can be set: a thread that was stopped for hours has not
-/// lost as much.
+/// The longest pause, that after the longest bet which can be set: a thread that was stopped for hours has
+/// not lost as much.
 const PAUSE_MAX: Duration = Duration::from_secs(PAUSE_PER_LOSS as u64);
 
 /// For how long an endpoint that bets polls before it lets other threads of its core run: it may wait for one
