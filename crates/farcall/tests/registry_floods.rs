@@ -125,7 +125,7 @@ fn beside_flood(target: SocketAddr, honest: impl FnOnce() -> Vec<Duration>) -> (
     let times = std::thread::scope(|scope| {
         scope.spawn(|| flood(target, &opened, &stop));
         while opened.load(Ordering::Relaxed) < SILENT {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         let times = std::panic::catch_unwind(std::panic::AssertUnwindSafe(honest));
         stop.store(true, Ordering::Relaxed);

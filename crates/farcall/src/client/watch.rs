@@ -51,13 +51,12 @@ impl Watch {
         self.idler().is_some_and(|mut idler| idler.idle(now()) != Step::Sleep)
     }
 
-    /// A caller waits no more.
+    /// A caller waits no more. The wait of the one that is left begins then: before, it slept.
     pub fn end(&self, now: impl FnOnce() -> Instant) {
-        let waited = self.waiting.fetch_sub(1, Ordering::Relaxed);
-        if waited == 1
-            && let Some(mut idler) = self.idler()
-        {
-            idler.found(now());
+        match (self.waiting.fetch_sub(1, Ordering::Relaxed), self.idler()) {
+            (1, Some(mut idler)) => idler.found(now()),
+            (2, Some(mut idler)) => idler.restart(),
+            _ => {}
         }
     }
 }
@@ -97,10 +96,11 @@ mod tests {
     fn callers_that_are_several_sleep() {
         let (watch, now) = watch_after_short_waits();
         watch.begin();
+        assert!(watch.goes_on(|| now));
         watch.begin();
         assert!(!watch.goes_on(|| now));
-        watch.end(|| now);
-        assert!(watch.goes_on(|| now));
+        watch.end(|| now + MOST);
+        assert!(watch.goes_on(|| now + MOST), "the wait of the one that is left begins");
     }
 
     #[test]

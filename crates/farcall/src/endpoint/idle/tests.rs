@@ -109,6 +109,21 @@ fn a_lost_bet_is_followed_by_a_pause() {
 }
 
 #[test]
+fn the_pause_after_the_longest_bet_that_can_be_set_is_as_many_times_longer() {
+    let most = Duration::from_secs(1);
+    let mut thread = Thread::new();
+    thread.idler = Idler::new(Idle::Block, SPIN, most);
+    let mut thread = thread.short_waits(SHORT_WAITS);
+    let begun = thread.now;
+    assert_eq!(thread.wait(most * 2), (most, true));
+    let mut thread = thread.short_waits(SHORT_WAITS);
+    thread.now = begun + most * PAUSE_PER_LOSS;
+    assert_eq!(thread.wait(SPIN * 2), (SPIN, true));
+    thread.now = begun + most * (1 + PAUSE_PER_LOSS);
+    assert_eq!(thread.wait(SPIN * 2), (SPIN * 2, false));
+}
+
+#[test]
 fn no_rhythm_of_waits_makes_it_lose_more_than_its_part() {
     for short_waits in [SHORT_WAITS, SHORT_WAITS + 1, 100] {
         for long in [SPIN_MAX, SPIN_MAX * 2, SPIN_MAX * 40] {
