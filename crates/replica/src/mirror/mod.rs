@@ -180,25 +180,14 @@ impl Mirror {
         self.lock().deposed()
     }
 
-    /// A turn of its owner: replicas are begun and copied, the lease is renewed. Says whether something
-    /// happened.
-    pub fn turn(&self) -> bool {
-        self.lock().turn()
-    }
-
-    /// A turn under one lock: [`Mirror::turn`], with all [messages](Mirror::next_message) appended to
-    /// `messages`, and the next [job of the registry](Mirror::next_registry_job).
+    /// A turn of its owner, under one lock: replicas are begun and copied, the lease is renewed. Appends the
+    /// messages to send; says whether something happened, and what the registry is to be asked next, one job
+    /// at a time.
     pub fn turn_with(&self, messages: &mut Vec<Outgoing>) -> (bool, Option<RegistryJob>) {
         let mut state = self.lock();
         let happened = state.turn();
         messages.extend(core::iter::from_fn(|| state.next_message()));
         (happened, state.next_registry_job())
-    }
-
-    /// The next message to send.
-    #[inline]
-    pub fn next_message(&self) -> Option<Outgoing> {
-        self.lock().next_message()
     }
 
     /// A message was answered. Each must be, once: by [`NoAnswer::Silent`] if its backup has ended or its
@@ -210,11 +199,6 @@ impl Mirror {
     /// A backup is gone, as its session says: its replica is replaced without waiting for the next write.
     pub fn lost(&self, backup: &str) {
         self.lock().lost(backup);
-    }
-
-    /// What the registry is to be asked next; one job at a time.
-    pub fn next_registry_job(&self) -> Option<RegistryJob> {
-        self.lock().next_registry_job()
     }
 
     /// The registry has answered.

@@ -94,6 +94,21 @@ impl Cluster {
     }
 }
 
+/// The parts of [`Mirror::turn_with`], one by one.
+impl Mirror {
+    pub(super) fn turn(&self) -> bool {
+        self.lock().turn()
+    }
+
+    pub(super) fn next_message(&self) -> Option<Outgoing> {
+        self.lock().next_message()
+    }
+
+    pub(super) fn next_registry_job(&self) -> Option<RegistryJob> {
+        self.lock().next_registry_job()
+    }
+}
+
 impl Reach for Cluster {
     fn ask(&mut self, backup: &str, message: &[u8]) -> Result<Vec<u8>, NoAnswer> {
         let backup = self.backups.get_mut(backup).ok_or(NoAnswer::Silent)?;

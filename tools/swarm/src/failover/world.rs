@@ -235,13 +235,12 @@ impl World {
         if let Some(mover) = &mut primary.mover {
             mover.turn(&mut primary.shard, Instant::from_nanos(self.now.load(Ordering::Relaxed)));
         }
-        // Most of an image is blank: that is looked through without a message.
-        for _ in 0..BLANK_TURNS {
-            primary.mirror.turn();
-        }
         let mut messages = Vec::new();
-        let (_, job) = primary.mirror.turn_with(&mut messages);
-        primary.asked = primary.asked.take().or(job);
+        // Most of an image is blank: that is looked through without a message.
+        for _ in 0..=BLANK_TURNS {
+            let (_, job) = primary.mirror.turn_with(&mut messages);
+            primary.asked = primary.asked.take().or(job);
+        }
         for message in messages {
             let is_late = self.random.chance(0.05);
             let delay = if is_late { self.random.below(LEASE.as_nanos() as u64) } else { 0 };

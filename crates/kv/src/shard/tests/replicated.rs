@@ -107,8 +107,9 @@ impl Replicated {
         const TURNS: u32 = 1000;
         for _ in 0..TURNS {
             self.shard.turn_log();
-            self.mirror.turn();
-            while let Some(Outgoing { token, message, .. }) = self.mirror.next_message() {
+            let mut messages = Vec::new();
+            let (_, job) = self.mirror.turn_with(&mut messages);
+            for Outgoing { token, message, .. } in messages {
                 let answer = match self.backup.as_mut().map(|backup| backup.handle(&message)) {
                     Some(Handled::Now(answer)) => answer.map_err(NoAnswer::Refused),
                     Some(Handled::Later(_)) => panic!("memory is never late"),
@@ -116,7 +117,7 @@ impl Replicated {
                 };
                 self.mirror.answered(token, answer.as_deref().map_err(|why| *why));
             }
-            if let Some(job) = self.mirror.next_registry_job() {
+            if let Some(job) = job {
                 self.mirror.registry_answered(job.carry_out(&mut self.registry));
             }
         }
@@ -212,7 +213,9 @@ fn a_write_that_waits_for_no_disk_is_sent_in_the_turn_in_which_it_came() {
     let mut of = Replicated::serving();
     assert_eq!(of.asked(MULTI_PUT, &put("orders")), None, "it waits for the replica");
     of.shard.turn_log();
-    let Outgoing { token, message, .. } = of.mirror.next_message().expect("another write may never come");
+    let mut messages = Vec::new();
+    of.mirror.turn_with(&mut messages);
+    let Outgoing { token, message, .. } = messages.pop().expect("another write may never come");
     let backup = of.backup.as_mut().expect("it is there");
     assert_eq!(backup.handle(&message), Handled::Now(Ok(Vec::new())));
     of.mirror.answered(token, Ok(&[]));
