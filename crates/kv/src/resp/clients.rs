@@ -58,10 +58,7 @@ impl Clients {
     /// Those that must go for the others to take no more than this, from the one that takes most on. Who
     /// asked not to be among them is not, as far as all who did leave a quarter for those who did not.
     pub fn beyond(&mut self, bytes_max: usize) -> Vec<Handle> {
-        let counted = |(client, connection): (Handle, &mut Connection)| {
-            (connection.session.is_spared, connection.counted_bytes, client)
-        };
-        let (spared, others): (Vec<_>, Vec<_>) = self.all().map(counted).partition(|(spared, ..)| *spared);
+        let (spared, others) = self.all().partition(|(_, connection)| connection.session.is_spared);
         let mut gone = Vec::new();
         let kept = keep_up_to(bytes_max / 4 * 3, spared, &mut gone);
         keep_up_to(bytes_max - kept, others, &mut gone);
@@ -122,14 +119,18 @@ impl Clients {
 
 /// Puts those that take most among the ones that go, until the rest takes no more than this; gives how much
 /// that is.
-fn keep_up_to(bytes_max: usize, mut clients: Vec<(bool, usize, Handle)>, gone: &mut Vec<Handle>) -> usize {
-    clients.sort_unstable_by_key(|(_, bytes, _)| core::cmp::Reverse(*bytes));
-    let mut left = clients.iter().map(|(_, bytes, _)| bytes).sum();
-    for (_, bytes, client) in clients {
+fn keep_up_to(
+    bytes_max: usize,
+    mut clients: Vec<(Handle, &mut Connection)>,
+    gone: &mut Vec<Handle>,
+) -> usize {
+    clients.sort_unstable_by_key(|(_, connection)| core::cmp::Reverse(connection.counted_bytes));
+    let mut left = clients.iter().map(|(_, connection)| connection.counted_bytes).sum();
+    for (client, connection) in clients {
         if left <= bytes_max {
             break;
         }
-        left -= bytes;
+        left -= connection.counted_bytes;
         gone.push(client);
     }
     left
