@@ -29,11 +29,13 @@ const EARLINESS_MAX: Duration = Duration::from_micros(1);
 /// Violations beyond these say nothing new.
 const VIOLATIONS_MAX: usize = 20;
 
-/// Where a call stands. Planned → Open → Answered, Failed or Lost; Planned → Refused.
+/// Where a call stands. Planned → Open → Answered, Failed, Refused or Lost; Open → Postponed → Open or Lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     Planned,
     Open,
+    /// It was one too many, and is made again: in flight for whoever waits for all of them.
+    Postponed,
     Answered,
     Failed(CallError),
     /// It was not accepted: it must not run.
@@ -103,13 +105,17 @@ impl SharedLedger {
 impl Ledger {
     /// A call is about to be made.
     pub fn begin(&mut self, call: usize, now: Instant) {
-        if self.entries[call].stage != Stage::Planned {
-            let stage = &self.entries[call].stage;
-            self.violation(now, format!("call {call} is made, but was {stage:?} before"));
+        match &self.entries[call].stage {
+            Stage::Postponed => {}
+            Stage::Planned => self.open += 1,
+            stage => {
+                let what = format!("call {call} is made, but was {stage:?} before");
+                self.violation(now, what);
+                self.open += 1;
+            }
         }
         let entry = &mut self.entries[call];
         (entry.stage, entry.begun) = (Stage::Open, now);
-        self.open += 1;
     }
 
     /// A call was not accepted, and is not in flight.
@@ -130,8 +136,7 @@ impl Ledger {
 
     /// A call cannot be made now, and may be made later.
     pub fn postponed(&mut self, call: usize) {
-        self.entries[call].stage = Stage::Planned;
-        self.open -= 1;
+        self.entries[call].stage = Stage::Postponed;
     }
 
     /// There is nobody to be called.
@@ -151,7 +156,7 @@ impl Ledger {
         if runs > 1 {
             self.violation(now, format!("the request of call {call} ran {runs} times"));
         }
-        if matches!(stage, Stage::Planned | Stage::Refused) {
+        if matches!(stage, Stage::Planned | Stage::Postponed | Stage::Refused) {
             self.violation(now, format!("the request of call {call} ran, which was {stage:?}"));
         }
         if (operation.caller, operation.callee) != (from, host) {
@@ -247,7 +252,8 @@ impl Ledger {
     /// A host's life is over, and with it its calls.
     pub fn life_ended(&mut self, host: u32) {
         for call in 0..self.entries.len() {
-            if self.scenario.operations[call].caller == host && self.entries[call].stage == Stage::Open {
+            let is_in_flight = matches!(self.entries[call].stage, Stage::Open | Stage::Postponed);
+            if self.scenario.operations[call].caller == host && is_in_flight {
                 self.leave(call, Stage::Lost);
             }
         }
