@@ -252,7 +252,8 @@ fn init(opened: &Opened, threads: MpiThreads) -> Result<c_int, String> {
     // ended by us.
     #[expect(unsafe_code, reason = "calls of MPI")]
     unsafe {
-        let code = (opened.functions.init_thread)(null_mut(), null_mut(), threads.level(), &mut level);
+        let start = || (opened.functions.init_thread)(null_mut(), null_mut(), threads.level(), &mut level);
+        let code = farcall_pmix::watched(start);
         check(code, "MPI_Init_thread")?;
         libc::atexit(finalize);
     }

@@ -7,6 +7,7 @@
 //! environment says that such a launcher started this process, and not linked.
 
 mod ffi;
+mod launcher;
 mod pmi;
 
 use core::ffi::{CStr, c_void};
@@ -16,7 +17,11 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 
 use ffi::*;
+pub use launcher::watched;
 pub use pmi::{PmiJob, pmi_job};
+
+/// Launchers that speak PMIx set it for their processes.
+const NAMESPACE_VARIABLE: &str = "PMIX_NAMESPACE";
 
 /// The key under which rank 0 tells its text.
 const KEY: &CStr = c"farcall.rendezvous";
@@ -64,7 +69,7 @@ pub struct Job {
 /// The job that this process belongs to; `None` when no launcher that speaks PMIx started it.
 pub fn job() -> Result<Option<&'static Job>, PmixError> {
     static JOB: OnceLock<Result<Job, PmixError>> = OnceLock::new();
-    if std::env::var_os("PMIX_NAMESPACE").is_none() {
+    if std::env::var_os(NAMESPACE_VARIABLE).is_none() {
         return Ok(None);
     }
     JOB.get_or_init(Job::join).as_ref().map(Some).map_err(PmixError::clone)
@@ -76,7 +81,7 @@ impl Job {
         let api = Api::open().map_err(|error| PmixError::Absent { why: error.to_string() })?;
         let mut this = Process::default();
         // SAFETY: called once, with room for the answer.
-        check(unsafe { (api.init)(&mut this, null_mut(), 0) }, "to take part")?;
+        check(watched(|| unsafe { (api.init)(&mut this, null_mut(), 0) }), "to take part")?;
         // SAFETY: the function has the required type. A failure means that the launcher does not learn of a
         // normal end.
         unsafe { libc::atexit(finalize) };
@@ -103,7 +108,7 @@ impl Job {
         let seconds = i32::try_from(within.as_secs()).unwrap_or(i32::MAX);
         let collect = [Info::flag(c"pmix.collect"), Info::integer(c"pmix.timeout", seconds)];
         // SAFETY: null stands for all processes; the array has as many entries as are named.
-        let fenced = unsafe { (self.api.fence)(null(), 0, collect.as_ptr(), collect.len()) };
+        let fenced = watched(|| unsafe { (self.api.fence)(null(), 0, collect.as_ptr(), collect.len()) });
         check(fenced, "to gather all processes in time")?;
         self.get_text(&self.this.with_rank(0))
     }
