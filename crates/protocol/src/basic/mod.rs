@@ -41,13 +41,14 @@ impl Policy for BasicPolicy {
         window: &mut Window,
     ) -> bool {
         let granted = message.granted();
-        let ahead = GRANT_AHEAD_PIECES * cut.fragment_bytes;
-        let in_flight = window.share_bytes().saturating_sub(ahead).max(cut.unscheduled_bytes);
+        let least = window.least_bytes(cut.unscheduled_bytes).max(cut.fragment_bytes);
+        let ahead = (GRANT_AHEAD_PIECES * cut.fragment_bytes).min(least);
+        let in_flight = window.share_bytes().saturating_sub(ahead).max(least);
         if message.received().saturating_add(in_flight).min(message.total()) <= granted {
             return false;
         }
         let upto = |in_flight: u32| message.received().saturating_add(in_flight).saturating_add(ahead);
-        let (wanted, unpaced) = (upto(in_flight).min(message.total()), upto(cut.unscheduled_bytes));
+        let (wanted, unpaced) = (upto(in_flight).min(message.total()), upto(least));
         let upto = if wanted <= unpaced {
             wanted
         } else {

@@ -55,6 +55,12 @@ impl Losses {
         self.late_millionths <= LATE_LOST_MILLIONTHS_MAX
     }
 
+    /// What comes of `bytes` where late losses are too many for chance; all of them elsewhere.
+    pub(super) fn left_of(&self, bytes: u32) -> u32 {
+        let lost = if self.are_by_chance() { 0 } else { self.late_millionths };
+        (u64::from(bytes) * u64::from(MILLION - lost) / u64::from(MILLION)) as u32
+    }
+
     /// Nothing came any more although most of the window was on its way.
     pub(super) fn collapse(&mut self) {
         (self.came, self.lost, self.bytes_max) = (0, 0, 0);
@@ -132,9 +138,14 @@ mod tests {
     #[test]
     fn many_late_losses_are_no_chance() {
         let mut losses = Losses::default();
-        round(&mut losses, 50);
+        round(&mut losses, 10);
+        assert_eq!(losses.left_of(WINDOW), WINDOW, "chance takes nothing off");
+        round(&mut losses, 100);
         assert!(!losses.are_by_chance());
+        assert!(losses.left_of(WINDOW) < WINDOW / 4, "most were lost: {}", losses.left_of(WINDOW));
+        round(&mut losses, 0);
         round(&mut losses, 0);
         assert!(losses.are_by_chance(), "it is over");
+        assert_eq!(losses.left_of(WINDOW), WINDOW);
     }
 }
