@@ -1,8 +1,8 @@
 //! A watch over the launcher during calls that wait for it.
 //!
-//! When a launcher dies in the middle of `PMIx_Init`, the call can wait for ever (seen with PMIx 4.2), and with
-//! it the `MPI_Init` of Open MPI. Neither can be called off, so that the process ends as its launcher would
-//! have ended it.
+//! When a launcher dies in the middle of `PMIx_Init`, the call can wait for ever (seen with PMIx 4.2), and so
+//! can the `MPI_Init` of Open MPI. Neither can be called off: the process ends, as its launcher would have
+//! ended it.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};

@@ -8,7 +8,7 @@
 //! the path does, it stays at twice what the path holds. Lost pieces lower the window only when they are too
 //! many for chance.
 //!
-//! A window is never less than what a message may send unasked, of which `basic` takes off the part that is lost
+//! A window is never less than what a message may send unasked. `basic` takes off the part of it that is lost
 //! of late where that is too much for chance: a queue that does not hold so much would lose the same again.
 //! Grants beyond that are paced, so that a sender does not give a whole window to the path at once.
 
@@ -129,8 +129,8 @@ impl Window {
         self.path.as_ref().map_or(0, |path| path.bytes(self.bytes_max) / path.messages.max(1))
     }
 
-    /// How much of a message may be in flight whatever was measured, of `unasked` bytes that may be so without
-    /// a question: less by what is lost of late, where that is more than chance loses.
+    /// How much of a message may be in flight whatever was measured: the `unasked` bytes that it begins with,
+    /// less what is lost of late where that is more than chance loses.
     pub fn least_bytes(&self, unasked: u32) -> u32 {
         self.path.as_ref().map_or(unasked, |path| path.losses.left_of(unasked))
     }
