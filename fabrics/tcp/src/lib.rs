@@ -35,7 +35,7 @@ pub use arrival::TcpArrival;
 pub use config::{TcpConfig, TcpCounters};
 pub use endpoint::Tcp;
 pub use fuzz::fuzz_connection;
-pub use secured::{TlsConfig, TlsError};
+pub use secured::{ServerFiles, TlsClient, TlsConfig, TlsError, TlsServer};
 pub use socket::ListenError;
 
 use core::net::SocketAddr;

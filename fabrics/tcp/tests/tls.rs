@@ -1,95 +1,38 @@
 //! TLS under the transport: the contract of libraries holds, and whoever has no right key, certificate or
 //! protocol is told so in a sentence.
 
+mod proofs;
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall_base::{ClusterKey, Principal};
 use farcall_driver::{Destination, FileError, KeyFileError};
 use farcall_tcp::{ListenError, Tcp, TcpConfig, TlsConfig, TlsError};
 use farcall_transport::{Arrival, Library, Outgoing, library_conformance, name_of_key};
+use proofs::{Folder, has_openssl, write_secret};
 
 /// How long a case waits for what must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("farcall-tls-{}-{number}", std::process::id()));
-        fs::create_dir(&path).expect("a new folder");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// A cluster key of this digit.
-    fn key(&self, name: &str, digit: char) -> TlsConfig {
-        let file = self.path(name);
-        write_secret(&file, &digit.to_string().repeat(64));
-        TlsConfig::ClusterKey { file }
-    }
-
-    fn openssl(&self, arguments: &str) {
-        let done = Command::new("openssl").args(arguments.split(' ')).current_dir(&self.0).output();
-        let done = done.expect("it was there a moment ago");
-        assert!(done.status.success(), "{arguments}: {}", String::from_utf8_lossy(&done.stderr));
-    }
-
-    /// An authority.
-    fn authority(&self, name: &str) {
-        self.openssl(&format!(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key -out {name}.pem \
-             -subj /CN={name} -days 10"
-        ));
-    }
-
-    /// A certificate of an authority for this address, valid for so many days.
-    fn certificate(&self, name: &str, authority: &str, address: &str, days: i32) -> TlsConfig {
-        fs::write(self.path(&format!("{name}.ext")), format!("subjectAltName=IP:{address}\n"))
-            .expect("a file");
-        self.openssl(&format!(
-            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}.key -out {name}.csr \
-             -subj /CN={name}"
-        ));
-        self.openssl(&format!(
-            "x509 -req -in {name}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial \
-             -out {name}.pem -days {days} -extfile {name}.ext"
-        ));
-        fs::set_permissions(self.path(&format!("{name}.key")), Permissions::from_mode(0o600))
-            .expect("it is ours");
-        TlsConfig::Certificates {
-            certificate: self.path(&format!("{name}.pem")),
-            key: self.path(&format!("{name}.key")),
-            authority: self.path(&format!("{authority}.pem")),
-            check_address: true,
-        }
-    }
+/// A cluster key of this digit.
+fn key(folder: &Folder, name: &str, digit: char) -> TlsConfig {
+    let file = folder.path(name);
+    write_secret(&file, &digit.to_string().repeat(64));
+    TlsConfig::ClusterKey { file }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+/// A certificate of an authority for this address, and that authority.
+fn certificate(folder: &Folder, name: &str, authority: &str, address: &str, days: i32) -> TlsConfig {
+    folder.certificate(name, authority, &format!("IP:{address}"), days);
+    TlsConfig::Certificates {
+        certificate: folder.path(&format!("{name}.pem")),
+        key: folder.path(&format!("{name}.key")),
+        authority: folder.path(&format!("{authority}.pem")),
+        check_address: true,
     }
-}
-
-fn write_secret(file: &Path, text: &str) {
-    fs::write(file, text).expect("a file");
-    fs::set_permissions(file, Permissions::from_mode(0o600)).expect("it is ours");
-}
-
-fn has_openssl() -> bool {
-    Command::new("openssl").arg("version").output().is_ok_and(|done| done.status.success())
 }
 
 fn endpoint(tls: Option<TlsConfig>) -> Tcp {
@@ -108,7 +51,7 @@ fn two(make: impl Fn(&Folder) -> TlsConfig) -> impl Fn() -> [Tcp; 2] {
 }
 
 fn with_key() -> Result<impl Fn() -> [Tcp; 2], String> {
-    Ok(two(|folder| folder.key("key", '7')))
+    Ok(two(|folder| key(folder, "key", '7')))
 }
 
 fn with_certificates() -> Result<impl Fn() -> [Tcp; 2], String> {
@@ -117,7 +60,7 @@ fn with_certificates() -> Result<impl Fn() -> [Tcp; 2], String> {
     }
     Ok(two(|folder| {
         folder.authority("ca");
-        folder.certificate("node", "ca", "127.0.0.1", 10)
+        certificate(folder, "node", "ca", "127.0.0.1", 10)
     }))
 }
 
@@ -157,7 +100,7 @@ fn refusal(client: Option<TlsConfig>, server: Option<TlsConfig>) -> String {
 #[test]
 fn a_wrong_key_and_a_plain_peer_are_named() {
     let folder = Folder::new();
-    let [ours, theirs] = [folder.key("ours", '1'), folder.key("theirs", '2')].map(Some);
+    let [ours, theirs] = [key(&folder, "ours", '1'), key(&folder, "theirs", '2')].map(Some);
     assert_eq!(refusal(ours.clone(), theirs), "the peer has another cluster key");
     let early =
         "the peer closed the connection within the handshake of TLS: it speaks another version, or no TLS";
@@ -173,10 +116,10 @@ fn certificates_that_are_not_right_are_named() {
     let folder = Folder::new();
     folder.authority("ca");
     folder.authority("other");
-    let good = folder.certificate("good", "ca", "127.0.0.1", 10);
-    let expired = folder.certificate("expired", "ca", "127.0.0.1", -1);
-    let elsewhere = folder.certificate("elsewhere", "ca", "10.9.8.7", 10);
-    let strange = folder.certificate("strange", "other", "127.0.0.1", 10);
+    let good = certificate(&folder, "good", "ca", "127.0.0.1", 10);
+    let expired = certificate(&folder, "expired", "ca", "127.0.0.1", -1);
+    let elsewhere = certificate(&folder, "elsewhere", "ca", "10.9.8.7", 10);
+    let strange = certificate(&folder, "strange", "other", "127.0.0.1", 10);
     let of = |server: &TlsConfig| refusal(Some(good.clone()), Some(server.clone()));
     assert_eq!(of(&expired), "the peer's certificate has expired");
     assert_eq!(of(&strange), "the peer's certificate is of an authority that tls.ca does not name");
@@ -186,7 +129,7 @@ fn certificates_that_are_not_right_are_named() {
     // A server refuses clients after they have accepted it; they are told by an alert.
     let refused = refusal(Some(expired), Some(good.clone()));
     assert!(refused.starts_with("the peer refuses this side's certificate or key"), "{refused}");
-    let key = folder.key("key", '1');
+    let key = key(&folder, "key", '1');
     let mixed = refusal(Some(good.clone()), Some(key));
     assert!(mixed.contains("TLS"), "{mixed}");
     let TlsConfig::Certificates { certificate, key, authority, .. } = good else { unreachable!() };
@@ -198,7 +141,7 @@ fn certificates_that_are_not_right_are_named() {
 fn a_peer_is_known_by_the_names_of_its_certificate_or_by_its_key() {
     let folder = Folder::new();
     let (mut server, mut client) =
-        (endpoint(Some(folder.key("one", '1'))), endpoint(Some(folder.key("two", '1'))));
+        (endpoint(Some(key(&folder, "one", '1'))), endpoint(Some(key(&folder, "two", '1'))));
     let from = attempt(&mut client, &mut server).expect("they have one key");
     let name = name_of_key(&ClusterKey::new([0x11; 32]));
     assert_eq!(server.principal(from), Principal::Key(name));
@@ -213,7 +156,7 @@ fn a_peer_is_known_by_the_names_of_its_certificate_or_by_its_key() {
     // What has no scheme is no URI: it would be taken for the name of a host.
     let names = "127.0.0.1,DNS:Worker.Example,URI:spiffe://example/Worker,URI:other.example";
     let [named, plain] = [("named", names), ("plain", "127.0.0.1")]
-        .map(|(name, names)| Some(folder.certificate(name, "ca", names, 10)));
+        .map(|(name, names)| Some(certificate(&folder, name, "ca", names, 10)));
     let (mut server, mut client) = (endpoint(plain.clone()), endpoint(named.clone()));
     let from = attempt(&mut client, &mut server).expect("both are of the authority");
     let names = ["worker.example".to_owned(), "spiffe://example/Worker".to_owned()];
@@ -228,7 +171,7 @@ fn a_peer_is_known_by_the_names_of_its_certificate_or_by_its_key() {
 fn secrets_that_others_can_read_and_files_without_them_are_refused() {
     let folder = Folder::new();
     let listen = |tls| Tcp::listen(TcpConfig { tls: Some(tls), ..TcpConfig::default() }).map(drop);
-    let exposed = folder.key("exposed", '1');
+    let exposed = key(&folder, "exposed", '1');
     fs::set_permissions(folder.path("exposed"), Permissions::from_mode(0o640)).expect("it is ours");
     assert!(matches!(
         listen(exposed),
@@ -250,19 +193,19 @@ fn secrets_that_others_can_read_and_files_without_them_are_refused() {
 #[test]
 fn a_key_that_changes_holds_for_new_connections_and_ends_no_old_one() {
     let folder = Folder::new();
-    let mut server = endpoint(Some(folder.key("key", '1')));
-    let mut old = endpoint(Some(folder.key("old", '1')));
+    let mut server = endpoint(Some(key(&folder, "key", '1')));
+    let mut old = endpoint(Some(key(&folder, "old", '1')));
     attempt(&mut old, &mut server).expect("they have one key");
-    let mut staying = endpoint(Some(folder.key("old", '1')));
+    let mut staying = endpoint(Some(key(&folder, "old", '1')));
     let to = staying.resolve(&server.address()).expect("its address");
     staying.send(to, b"head", Outgoing::Slice(b"before"));
     let deadline = Instant::now() + PATIENCE;
     receive(&mut staying, &mut server, b"before", deadline);
-    folder.key("key", '2');
+    key(&folder, "key", '2');
     while attempt(&mut old, &mut server).is_ok() {
         assert!(Instant::now() < deadline, "the former key still opens connections");
     }
-    let mut new = endpoint(Some(folder.key("new", '2')));
+    let mut new = endpoint(Some(key(&folder, "new", '2')));
     attempt(&mut new, &mut server).expect("it has the new key");
     staying.send(to, b"head", Outgoing::Slice(b"after"));
     receive(&mut staying, &mut server, b"after", deadline);

@@ -1,6 +1,8 @@
 //! Stores for clients of Redis and memcached, as processes.
 
 mod common;
+#[path = "../../../fabrics/tcp/tests/proofs/mod.rs"]
+mod proofs;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{farcall, sentence};
+use proofs::{Folder, has_openssl};
 use serde_json::Value;
 
 /// Generous: reached only when something hangs.
@@ -96,6 +99,46 @@ fn objects_take_what_the_command_line_says() {
         info.contains("maxmemory:4194304\r\n") && info.contains("maxmemory_policy:allkeys-lru\r\n"),
         "{info}"
     );
+}
+
+#[test]
+fn both_doors_speak_tls_where_it_is_said() {
+    if !has_openssl() {
+        return println!("unsupported: there is no openssl to make certificates with");
+    }
+    let folder = Folder::new();
+    folder.authority("ca");
+    folder.certificate("server", "ca", "IP:127.0.0.1", 10);
+    let path = |name: &str| folder.path(name).to_str().expect("text").to_owned();
+    let (certificate, key, authority) = (path("server.pem"), path("server.key"), path("ca.pem"));
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    let doors = ["--memcached", "tls://127.0.0.1:0", "--resp", "tls://127.0.0.1:0,127.0.0.1:0"];
+    let (server, at) = Server::first(&[&tls[..], &doors[..]].concat());
+    assert!(farcall(&["kv", "put", "greeting", "hello", "--at", &at]).status.success());
+    for (door, request, answer) in [
+        ("memcached", "get greeting\r\nquit\r\n", "VALUE greeting 0 5\r\nhello\r\nEND\r\n"),
+        ("resp", "GET greeting\r\nQUIT\r\n", "$5\r\nhello\r\n+OK\r\n"),
+    ] {
+        let address = server.door(door);
+        let address = address.strip_prefix("tls://").expect("clients are told how to connect");
+        let arguments =
+            ["s_client", "-quiet", "-verify_return_error", "-CAfile", &authority, "-connect", address];
+        let mut client = Command::new("openssl")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it was there a moment ago");
+        client.stdin.take().expect("it is piped").write_all(request.as_bytes()).expect("it reads");
+        let said = client.wait_with_output().expect("it ends when the server closes").stdout;
+        assert_eq!(String::from_utf8_lossy(&said), answer, "{door}");
+    }
+    let serve = |more: &[&str]| sentence(&[&["kv", "serve", "--memory", "16M"], more].concat(), 2);
+    assert!(serve(&["--resp", "tls://127.0.0.1:0"]).contains("give --tls-cert and --tls-key"));
+    assert!(serve(&[&tls[..], &["--resp", "127.0.0.1:0"]].concat()).contains("such a place"));
+    assert!(serve(&[&tls[..2], &doors[..]].concat()).contains("--tls-key"));
+    assert!(serve(&["--resp", "tls://0.0.0.0:0"]).contains("is not a loopback address"));
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! All clients of a front, by their places.
 
-use std::os::fd::OwnedFd;
-
 use super::connection::Connection;
 use super::session::Session;
+use super::socket::Socket;
 
 /// Names a client for as long as it is connected: its place, and a part of its number, since places are used
 /// again.
@@ -66,7 +65,7 @@ impl Clients {
     }
 
     /// Adds one.
-    pub fn insert(&mut self, socket: OwnedFd, session: impl FnOnce(u64) -> Session) -> Handle {
+    pub fn insert(&mut self, socket: Socket, session: impl FnOnce(u64) -> Session) -> Handle {
         self.last_id += 1;
         let connection = Box::new(Connection::new(socket, session(self.last_id)));
         let place = self.free.pop().unwrap_or_else(|| {

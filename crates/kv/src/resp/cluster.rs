@@ -23,9 +23,10 @@ pub struct ServerPlace {
 }
 
 impl ServerPlace {
-    /// The place that `HOST:PORT` names, if it is one.
+    /// The place that `HOST:PORT` names, if it is one. Clients that came by TLS go on by TLS: what says so
+    /// in front of it is passed over.
     pub fn parse(text: &str) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
+        let (host, port) = text.strip_prefix(super::TLS_PREFIX).unwrap_or(text).rsplit_once(':')?;
         let host = host.strip_prefix('[').map_or(host, |host| host.trim_end_matches(']'));
         let is_text = |c: char| c.is_ascii_graphic();
         let port = port.parse().ok().filter(|port| *port != 0)?;

@@ -1,10 +1,8 @@
 //! One client's connection: its socket, what it sent and was not done yet, and what it did not read yet.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::EventFlags;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::held::HeldReplies;
 use super::input::Input;
@@ -12,6 +10,7 @@ use super::parse::Parser;
 use super::reading::Rest;
 use super::reply::Reply;
 use super::session::Session;
+use super::socket::Socket;
 use super::spares::Spares;
 use crate::memcached::Conversation;
 
@@ -33,7 +32,7 @@ const REQUESTS_BYTES: usize = 256 << 10;
 /// A client.
 #[derive(Debug)]
 pub struct Connection {
-    pub socket: OwnedFd,
+    pub socket: Socket,
     pub session: Session,
     /// Bytes that came and are not done: the start of a request, or what waits for earlier replies to be
     /// read.
@@ -71,7 +70,7 @@ pub struct Connection {
 
 impl Connection {
     /// A client that has just connected.
-    pub fn new(socket: OwnedFd, session: Session) -> Self {
+    pub fn new(socket: Socket, session: Session) -> Self {
         Self {
             socket,
             input: Input::default(),
@@ -95,31 +94,26 @@ impl Connection {
     }
 
     /// Reads what has come, up to the length of `to`; `None` when nothing has. 0 is the end.
-    pub fn read(&self, to: &mut [u8]) -> io::Result<Option<usize>> {
-        match recv(&self.socket, to, RecvFlags::DONTWAIT) {
-            Ok((read, _)) => Ok(Some(read)),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
-            Err(error) => Err(error.into()),
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
+        let read = self.socket.read(to)?;
+        if let Some(principal) = self.socket.take_proof() {
+            self.session.principal = principal;
         }
+        Ok(read)
     }
 
     /// Sends replies, as many as the socket takes.
     pub fn flush(&mut self, now_ms: u64) -> io::Result<()> {
+        self.socket.push()?;
         let end = self.held.sendable(self.output.len());
         if self.sent == end {
             return Ok(());
         }
-        while self.sent < end {
-            match send(&self.socket, &self.output[self.sent..end], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
-            {
-                Ok(sent) => {
-                    self.sent += sent;
-                    self.progress_ms = now_ms;
-                }
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        while self.sent < end
+            && let Some(sent) = self.socket.write(&self.output[self.sent..end])?
+        {
+            self.sent += sent;
+            self.progress_ms = now_ms;
         }
         if self.sent == self.output.len() {
             self.forget_output();
@@ -165,12 +159,13 @@ impl Connection {
     /// Memory that it takes beside the store: what it sent and is sent, and what is remembered of it.
     pub fn memory_bytes(&self) -> usize {
         let sent = self.input.memory_bytes() + self.parser.memory_bytes();
-        sent + self.output.capacity() + self.rest.bytes() + self.session.memory_bytes()
+        let read = self.output.capacity() + self.rest.bytes();
+        sent + read + self.session.memory_bytes() + self.socket.memory_bytes()
     }
 
     /// Whether everything was sent.
     pub fn has_sent_all(&self) -> bool {
-        self.sent == self.output.len() && self.rest.is_empty()
+        self.sent == self.output.len() && self.rest.is_empty() && !self.socket.wants_write()
     }
 
     /// Whether more of long values may follow the output now.
@@ -251,7 +246,7 @@ impl Connection {
         if !self.is_closing && !self.is_stalled() && !waits && self.rest.is_empty() {
             interest |= EventFlags::IN;
         }
-        if self.is_sendable() {
+        if self.is_sendable() || self.socket.wants_write() {
             interest |= EventFlags::OUT;
         }
         interest

@@ -10,9 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use farcall_tcp::TlsServer;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::io::ioctl_fionread;
 
 use super::clients::Handle;
 use super::command::{Engine, Next};
@@ -21,6 +21,7 @@ use super::listener::{ListenError, Listener, Place};
 use super::parse::Parser;
 use super::running::{run, run_own};
 use super::session::Session;
+use super::socket::Socket;
 use super::spares::Spares;
 use super::{Options, unix_ms};
 use crate::{SharedShard, TableGuard};
@@ -49,6 +50,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How often stuck clients are looked for.
 const LOOK_EVERY_MS: u64 = 100;
 
+/// How long a handshake of TLS may take.
+const HANDSHAKE_MS_MAX: u64 = 10_000;
+
 /// The token of what stops the loop; listeners count from 1, and clients have the upper bit.
 const STOP: u64 = 0;
 const CLIENT: u64 = 1 << 63;
@@ -64,6 +68,8 @@ pub struct Front {
     /// Those for Redis clients, and behind them those for memcached clients.
     listeners: Vec<Listener>,
     redis_listeners: usize,
+    /// For those where clients speak TLS.
+    tls: Option<TlsServer>,
     engine: Engine,
     shared: Arc<SharedShard>,
     options: Options,
@@ -74,6 +80,8 @@ pub struct Front {
     /// Turns that had more to read than they do.
     full_turns: usize,
     ready: Vec<Ready>,
+    /// Clients of which more was deciphered than was read: no event says so.
+    unread: Vec<Handle>,
     parser: Parser,
     spares: Spares,
     /// The same for requests.
@@ -115,6 +123,12 @@ impl Front {
         for (listener, number) in listeners.iter().zip(STOP + 1..) {
             watch(&epoll, listener, number)?;
         }
+        let tls = options.tls.clone().map(TlsServer::new).transpose()?;
+        if let Some(place) = places.iter().chain(&options.memcached).find(|place| place.is_tls())
+            && tls.is_none()
+        {
+            return Err(ListenError::NoCertificate { place: place.clone() });
+        }
         watch(&epoll, shared.front().descriptor(), LOG)?;
         let guard = options.policy.as_deref().map(TableGuard::open).transpose()?;
         let redis_listeners = places.len();
@@ -124,6 +138,7 @@ impl Front {
             stop: Arc::new(stop),
             listeners,
             redis_listeners,
+            tls,
             engine,
             shared,
             options,
@@ -131,6 +146,7 @@ impl Front {
             long_left: 0,
             full_turns: 0,
             ready: Vec::new(),
+            unread: Vec::new(),
             parser: Parser::default(),
             spares: Spares::default(),
             inputs: Spares::default(),
@@ -141,12 +157,12 @@ impl Front {
 
     /// Where Redis clients connect.
     pub fn addresses(&self) -> Vec<String> {
-        self.listeners[..self.redis_listeners].iter().map(Listener::address).collect()
+        self.listeners[..self.redis_listeners].iter().map(Listener::place).collect()
     }
 
     /// Where memcached clients connect.
     pub fn memcached_addresses(&self) -> Vec<String> {
-        self.listeners[self.redis_listeners..].iter().map(Listener::address).collect()
+        self.listeners[self.redis_listeners..].iter().map(Listener::place).collect()
     }
 
     /// What stops the loop.
@@ -160,7 +176,7 @@ impl Front {
         let mut next = Next::AtOnce;
         loop {
             let timeout = match next {
-                _ if !self.ready.is_empty() => Duration::ZERO,
+                _ if !self.ready.is_empty() || !self.unread.is_empty() => Duration::ZERO,
                 Next::AtOnce => Duration::ZERO,
                 Next::At(at_ms) => {
                     Duration::from_millis(at_ms.saturating_sub(self.engine.now_ms())).min(QUIET)
@@ -190,6 +206,9 @@ impl Front {
                     number => self.accept((number - 1) as usize),
                 }
             }
+            for client in core::mem::take(&mut self.unread) {
+                self.attend(client, EventFlags::IN, &mut at);
+            }
             self.full_turns += usize::from(self.long_left == 0 || at == self.arena.len());
             next = self.execute();
             self.flush();
@@ -206,8 +225,12 @@ impl Front {
                 Err(error) if is_passing(&error) => return,
                 Err(_) => return self.rest_listeners(),
             };
+            let is_tls = self.listeners[listener].is_tls();
             if self.engine.clients.count() >= self.options.clients_max {
                 self.engine.counters.refused.increment();
+                if is_tls {
+                    continue;
+                }
                 let refusal: &[u8] = match is_memcached {
                     true => b"ERROR Too many open connections\r\n",
                     false => b"-ERR max number of clients reached\r\n",
@@ -216,6 +239,14 @@ impl Front {
                 let _client_gone = rustix::net::send(&socket, refusal, flags);
                 continue;
             }
+            let socket = match self.tls.as_ref().filter(|_| is_tls).map(TlsServer::accept) {
+                None => Socket::from(socket),
+                Some(Ok(tls)) => Socket::secured(socket, tls),
+                Some(Err(_)) => {
+                    self.engine.counters.unsecured.increment();
+                    continue;
+                }
+            };
             let (is_known, now_ms) = (self.options.password.is_none(), self.engine.now_ms());
             let session = |id| Session::new(id, address, principal, is_known, now_ms);
             let client = self.engine.clients.insert(socket, session);
@@ -269,6 +300,10 @@ impl Front {
             is_lost = read.is_err();
             // It sends no more, and may still read.
             connection.is_closing |= matches!(read, Ok(Some(0)));
+            if connection.socket.is_handshaking() && (is_lost || connection.is_closing) {
+                is_lost = true;
+                self.engine.counters.unsecured.increment();
+            }
         }
         // One that waits may send more than is read: its end is seen all the same.
         let is_gone = flags.contains(EventFlags::HUP) && connection.session.blocked.is_some();
@@ -300,6 +335,7 @@ impl Front {
         }
         self.look_at_ms = now_ms + LOOK_EVERY_MS;
         self.engine.renew_policy();
+        self.renew_tls(now_ms);
         let unread_ms = self.options.unread_for_max.as_millis() as u64;
         let stuck: Vec<_> = self
             .engine
@@ -317,6 +353,23 @@ impl Front {
                 let token = EventData::new_u64(number);
                 let _unchanged = epoll::modify(&self.epoll, listener, token, EventFlags::IN);
             }
+        }
+    }
+
+    /// Follows the files of TLS, and sends those away that do not come to an end with its handshake.
+    fn renew_tls(&mut self, now_ms: u64) {
+        let Some(tls) = &mut self.tls else { return };
+        tls.renew();
+        let since_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
+        let is_late = |connection: &Connection| {
+            connection.socket.is_handshaking() && connection.session.since_ms <= since_ms
+        };
+        let all = self.engine.clients.all();
+        let late: Vec<_> =
+            all.filter(|(_, connection)| is_late(connection)).map(|(client, _)| client).collect();
+        for client in late {
+            self.engine.counters.unsecured.increment();
+            self.close(client);
         }
     }
 
@@ -390,6 +443,9 @@ impl Front {
             self.engine.clients.count_bytes(client);
             let Some(connection) = self.engine.clients.get(client) else { continue };
             let interest = connection.interest();
+            if interest.contains(EventFlags::IN) && connection.socket.unread_bytes() > 0 {
+                self.unread.push(client);
+            }
             if interest != connection.watched {
                 connection.watched = interest;
                 let token = EventData::new_u64(CLIENT | client.to_bits());
@@ -419,8 +475,7 @@ fn read_long(connection: &mut Connection, bytes: usize, inputs: &mut Spares) -> 
     }
     // A client that has begun something long and sends it byte by byte has no room for all of it. One byte is
     // read where none has come: it may be the end.
-    let has_come = usize::try_from(ioctl_fionread(&connection.socket)?).unwrap_or(usize::MAX);
-    let bytes = bytes.min(has_come.max(1));
+    let bytes = bytes.min(connection.socket.come_bytes()?.max(1));
     let mut input = core::mem::take(&mut connection.input);
     let read = input.receive(bytes, inputs, |to| connection.read(to));
     connection.input = input;
@@ -440,7 +495,7 @@ mod tests {
     fn bytes_of_something_long_that_drip_cost_no_room_for_all_of_it() {
         let (mut client, socket) = UnixStream::pair().expect("descriptors");
         let session = Session::new(1, "here".to_owned(), Principal::Unproven, true, 0);
-        let mut connection = Connection::new(socket.into(), session);
+        let mut connection = Connection::new(Socket::from(std::os::fd::OwnedFd::from(socket)), session);
         let mut read = || {
             let came = read_long(&mut connection, LONG_READ_BYTES, &mut Spares::default());
             (came.expect("it is open"), connection.input.len(), connection.input.memory_bytes())

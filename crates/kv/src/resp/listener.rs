@@ -1,4 +1,4 @@
-//! Where Redis clients connect: an address of TCP, or the path of a Unix socket.
+//! Where Redis clients connect: an address of TCP, with or without TLS, or the path of a Unix socket.
 
 use std::fmt;
 use std::fs;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use farcall::policy::{PolicyFileError, Principal};
 use farcall_shm::access;
+use farcall_tcp::TlsError;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, socket_with, sockopt,
@@ -21,28 +22,55 @@ use rustix::net::{
 pub enum Place {
     /// A host and a port.
     Tcp(String),
+    /// The same, for clients that speak TLS.
+    Tls(String),
     /// The path of a socket.
     Unix(PathBuf),
 }
 
 /// Why a text names no place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is neither HOST:PORT, such as 127.0.0.1:6379, nor the path of a socket, which has a `/`")]
+#[error(
+    "`{0}` is neither HOST:PORT, such as 127.0.0.1:6379, nor tls://HOST:PORT, nor the path of a socket, which has \
+     a `/`"
+)]
 pub struct NoPlace(String);
 
 impl core::str::FromStr for Place {
     type Err = NoPlace;
 
-    /// What has a slash is a path, with or without `unix:` in front.
+    /// What has a slash is a path, with or without `unix:` in front, unless `tls://` is.
     fn from_str(text: &str) -> Result<Self, NoPlace> {
+        let no_place = || NoPlace(text.to_owned());
+        if let Some(address) = text.strip_prefix(TLS_PREFIX) {
+            return is_address(address).then(|| Self::Tls(address.to_owned())).ok_or_else(no_place);
+        }
         if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
             return Ok(Self::Unix(path.into()));
         }
-        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-        match port.and_then(|port| port.parse::<u16>().ok()) {
-            Some(_) => Ok(Self::Tcp(text.to_owned())),
-            None => Err(NoPlace(text.to_owned())),
+        is_address(text).then(|| Self::Tcp(text.to_owned())).ok_or_else(no_place)
+    }
+}
+
+/// What is written in front of an address where clients speak TLS.
+pub const TLS_PREFIX: &str = "tls://";
+
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+impl Place {
+    /// The host and the port, unless it is a path.
+    pub fn address(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(address) | Self::Tls(address) => Some(address),
+            Self::Unix(_) => None,
         }
+    }
+
+    /// Whether clients speak TLS there.
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 }
 
@@ -50,6 +78,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => f.write_str(address),
+            Self::Tls(address) => write!(f, "{TLS_PREFIX}{address}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
@@ -79,6 +108,15 @@ pub enum ListenError {
         /// Where.
         place: Place,
     },
+    /// Say which certificate is shown to clients.
+    #[error("{place} needs a certificate and its key to show to clients")]
+    NoCertificate {
+        /// Where.
+        place: Place,
+    },
+    /// What is to be shown to clients cannot be.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The policy is of no use.
     #[error(transparent)]
     Policy(#[from] PolicyFileError),
@@ -92,6 +130,8 @@ pub enum ListenError {
 pub enum Listener {
     /// Over TCP.
     Tcp(TcpListener),
+    /// Over TCP, by TLS.
+    Tls(TcpListener),
     /// Over a Unix socket, whose file is removed in the end.
     Unix(UnixListener, PathBuf),
 }
@@ -102,12 +142,8 @@ impl Listener {
     pub fn bind(place: &Place, is_for_all: bool) -> Result<Self, ListenError> {
         let failed = |reason| ListenError::Bind { place: place.clone(), reason };
         match place {
-            Place::Tcp(address) => {
-                let addresses = address.to_socket_addrs().map_err(failed)?;
-                let listener = bind_tcp(addresses).map_err(failed)?;
-                listener.set_nonblocking(true).map_err(failed)?;
-                Ok(Self::Tcp(listener))
-            }
+            Place::Tcp(address) => bind_tcp(address).map(Self::Tcp).map_err(failed),
+            Place::Tls(address) => bind_tcp(address).map(Self::Tls).map_err(failed),
             Place::Unix(path) => {
                 match fs::symlink_metadata(path) {
                     Ok(file) if !file.file_type().is_socket() => {
@@ -127,9 +163,12 @@ impl Listener {
     }
 
     /// Where clients connect: the address with its port, also when any was asked for, or the path.
-    pub fn address(&self) -> String {
+    pub fn place(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| String::new(), |at| at.to_string()),
+            Self::Tcp(listener) | Self::Tls(listener) => {
+                let address = listener.local_addr().map_or_else(|_| String::new(), |at| at.to_string());
+                format!("{}{address}", if self.is_tls() { TLS_PREFIX } else { "" })
+            }
             Self::Unix(_, path) => path.display().to_string(),
         }
     }
@@ -138,7 +177,7 @@ impl Listener {
     pub fn accept(&self) -> io::Result<(OwnedFd, String, Principal)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener) | Self::Tls(listener) => {
                 let socket = accept_with(listener, flags)?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 // A peer whose machine is gone says nothing any more.
@@ -156,16 +195,30 @@ impl Listener {
         }
     }
 
-    /// Whether clients come over TCP.
-    pub fn is_tcp(&self) -> bool {
-        matches!(self, Self::Tcp(_))
+    /// The port at which clients connect over TCP.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(listener) | Self::Tls(listener) => listener.local_addr().ok().map(|at| at.port()),
+            Self::Unix(..) => None,
+        }
+    }
+
+    /// Whether clients speak TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 }
 
 /// Clients that connect at once and are not accepted yet.
 const BACKLOG: i32 = 1024;
 
-fn bind_tcp(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpListener> {
+fn bind_tcp(address: &str) -> io::Result<TcpListener> {
+    let listener = bind_first(address.to_socket_addrs()?)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn bind_first(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpListener> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
@@ -198,7 +251,7 @@ fn bind_unix(path: &Path, is_for_all: bool) -> io::Result<UnixListener> {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) => listener.as_fd(),
+            Self::Tcp(listener) | Self::Tls(listener) => listener.as_fd(),
             Self::Unix(listener, _) => listener.as_fd(),
         }
     }
@@ -222,9 +275,10 @@ mod tests {
         let place = |text: &str| text.parse::<Place>();
         assert_eq!(place("127.0.0.1:6379"), Ok(Place::Tcp("127.0.0.1:6379".to_owned())));
         assert_eq!(place("[::1]:0"), Ok(Place::Tcp("[::1]:0".to_owned())));
+        assert_eq!(place("tls://[::1]:0"), Ok(Place::Tls("[::1]:0".to_owned())));
         assert_eq!(place("./a.sock"), Ok(Place::Unix("./a.sock".into())));
         assert_eq!(place("unix:a.sock"), Ok(Place::Unix("a.sock".into())));
-        for text in ["", "a", ":1", "a:", "a:65536"] {
+        for text in ["", "a", ":1", "a:", "a:65536", "tls://a"] {
             assert!(place(text).is_err(), "{text}");
         }
     }

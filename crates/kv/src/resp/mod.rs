@@ -1,4 +1,4 @@
-//! The Redis protocol in front of a shard: RESP2 and RESP3, over TCP and Unix sockets.
+//! The Redis protocol in front of a shard: RESP2 and RESP3, over TCP, TLS and Unix sockets.
 //!
 //! A [`Front`] is a thread with sockets, of which some may be for memcached clients. It takes requests apart,
 //! runs them on the shard of this process, which it shares with the daemon, and sends the replies. Database 0
@@ -21,6 +21,7 @@ mod reading;
 mod reply;
 mod running;
 mod session;
+mod socket;
 mod spares;
 mod words;
 
@@ -33,9 +34,11 @@ pub use cluster::{Cluster, ServerPlace};
 pub(crate) use command::Engine;
 pub use command::policy_named;
 pub(crate) use connection::{Connection, UNREAD_BYTES_MAX};
+pub use farcall_tcp::ServerFiles;
 pub use front::{Front, Stopper};
 #[doc(hidden)]
 pub use fuzz::fuzz_resp;
+use listener::TLS_PREFIX;
 pub use listener::{ListenError, NoPlace, Place};
 pub(crate) use session::Session;
 
@@ -54,6 +57,8 @@ pub struct Options {
     pub clients_max: usize,
     /// How long a client may have more replies than fit and read none of them; then it is sent away.
     pub unread_for_max: Duration,
+    /// What is shown to clients that speak TLS; needed where they connect.
+    pub tls: Option<ServerFiles>,
     /// Whether every user of this machine may connect to Unix sockets.
     pub is_for_all: bool,
     /// The policy that says what clients may do; without one they may do everything.
@@ -78,6 +83,7 @@ impl Default for Options {
             password: None,
             clients_max: 10_000,
             unread_for_max: UNREAD_FOR_MAX,
+            tls: None,
             is_for_all: false,
             policy: None,
             memcached: Vec::new(),

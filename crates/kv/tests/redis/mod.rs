@@ -28,6 +28,8 @@ pub struct Served {
     pub socket: PathBuf,
     /// Where memcached clients connect.
     pub memcached: String,
+    /// Where clients that speak TLS connect, if the options say what is shown to them.
+    tls: Option<String>,
     stopper: Option<Stopper>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,14 +53,17 @@ impl Served {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let socket = std::env::temp_dir().join(format!("fc-redis-{}-{number}", std::process::id()));
         let shared = Arc::new(SharedShard::new(shard).expect("descriptors"));
-        let places = [Place::Tcp("127.0.0.1:0".to_owned()), Place::Unix(socket.clone())];
+        let mut places = vec![Place::Tcp("127.0.0.1:0".to_owned()), Place::Unix(socket.clone())];
+        places.extend(options.tls.as_ref().map(|_| Place::Tls("127.0.0.1:0".to_owned())));
         let options = Options { memcached: vec![places[0].clone()], ..options };
         let front = Front::bind(&places, options, Arc::clone(&shared)).expect("free places");
-        let address = front.addresses().swap_remove(0);
+        let mut addresses = front.addresses();
+        let tls = addresses.pop().and_then(|at| Some(at.strip_prefix("tls://")?.to_owned()));
+        let address = addresses.swap_remove(0);
         let memcached = front.memcached_addresses().swap_remove(0);
         let stopper = Some(front.stopper());
         let thread = Some(std::thread::spawn(move || front.run().expect("it serves")));
-        Self { shared, address, socket, memcached, stopper, thread }
+        Self { shared, address, socket, memcached, tls, stopper, thread }
     }
 
     /// A client over TCP.
@@ -67,6 +72,11 @@ impl Served {
         stream.set_read_timeout(Some(LONG)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
         Client::of(stream)
+    }
+
+    /// Where clients that speak TLS connect.
+    pub fn tls_address(&self) -> &str {
+        self.tls.as_deref().expect("the options say what is shown to them")
     }
 
     /// A client over the Unix socket.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant as WallTime};
 
 use farcall_driver::FileStamp;
 use rustls::RootCertStore;
@@ -18,8 +19,42 @@ const OTHERS: u32 = 0o077;
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// Files are looked at for changes at most this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The stamps of files; of one that is not there, none.
-pub fn stamps(paths: &[&PathBuf]) -> Vec<Option<FileStamp>> {
+type Stamps = Vec<Option<FileStamp>>;
+
+/// Files that are read again when they change.
+#[derive(Debug)]
+pub struct Watched {
+    stamps: Stamps,
+    looked: WallTime,
+}
+
+impl Watched {
+    /// As the files are now.
+    pub fn new(paths: &[&PathBuf]) -> Self {
+        Self { stamps: stamps(paths), looked: WallTime::now() }
+    }
+
+    /// What they are like now, if that is another than what was seen and it is time to look.
+    pub fn changed(&mut self, paths: &[&PathBuf]) -> Option<Stamps> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return None;
+        }
+        self.looked = WallTime::now();
+        let stamps = stamps(paths);
+        (stamps != self.stamps).then_some(stamps)
+    }
+
+    /// They were read, as they were then.
+    pub fn seen(&mut self, stamps: Stamps) {
+        self.stamps = stamps;
+    }
+}
+
+fn stamps(paths: &[&PathBuf]) -> Stamps {
     paths.iter().map(|path| path.metadata().ok().map(|file| FileStamp::of(&file))).collect()
 }
 

@@ -10,11 +10,11 @@
 mod files;
 mod pinned;
 mod proofs;
+mod server;
 mod session;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant as WallTime};
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
@@ -25,17 +25,18 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
-use farcall_driver::{FileStamp, KeyFile, KeyFileError};
-use files::{read_certificates, read_key, read_roots, stamps};
+use farcall_driver::{KeyFile, KeyFileError};
+use files::{Watched, read_certificates, read_key, read_roots};
 use pinned::{ClusterIdentity, WithoutNames};
 use proofs::Proofs;
+pub use server::{ServerFiles, TlsClient, TlsServer};
 pub use session::{Came, Session, SessionFault};
 
 /// What is said in the handshake: both sides mean this protocol.
 const ALPN: &[u8] = b"farcall";
 
-/// Files are looked at for changes at most this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The most that waits in a record that has not come whole: its payload and what is around it.
+const RECORD_BYTES_MAX: usize = (16 << 10) + 512;
 
 /// How an endpoint proves who it is, and whom it believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,33 +106,26 @@ struct Loaded {
 pub struct Secured {
     config: TlsConfig,
     loaded: Loaded,
-    stamps: Vec<Option<FileStamp>>,
-    looked: WallTime,
+    watched: Watched,
 }
 
 impl Secured {
     /// Reads the files.
     pub fn new(config: TlsConfig) -> Result<Self, TlsError> {
         // What changes meanwhile is seen at the next look.
-        let stamps = stamps(&config.files());
+        let watched = Watched::new(&config.files());
         let loaded = Loaded::read(&config)?;
-        Ok(Self { config, loaded, stamps, looked: WallTime::now() })
+        Ok(Self { config, loaded, watched })
     }
 
     /// Reads the files again if they have changed; false when that failed, so that what was read before
     /// stays.
     pub fn renew(&mut self) -> bool {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return true;
-        }
-        self.looked = WallTime::now();
-        let stamps = stamps(&self.config.files());
-        if stamps == self.stamps {
-            return true;
-        }
+        let Some(stamps) = self.watched.changed(&self.config.files()) else { return true };
         match Loaded::read(&self.config) {
             Ok(loaded) => {
-                (self.loaded, self.stamps) = (loaded, stamps);
+                self.loaded = loaded;
+                self.watched.seen(stamps);
                 true
             }
             // Perhaps one of them is about to be written: the next look tries again.

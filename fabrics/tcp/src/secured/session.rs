@@ -11,13 +11,11 @@ use rustls::{
 
 use farcall_base::Principal;
 
+use super::RECORD_BYTES_MAX;
 use super::proofs::Proofs;
 use crate::connection::{Broken, READ_BYTES};
 use crate::outbound::Writer;
 use crate::socket::Stream;
-
-/// The most that waits in a record that has not come whole: its payload and what is around it.
-const RECORD_BYTES_MAX: usize = (16 << 10) + 512;
 
 /// What is read from a socket at a time: what it holds fits one read of the connection, with a record that
 /// began before.

@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
-use farcall_kv::VALUE_BYTES_MAX;
 use farcall_kv::durable::Level;
 use farcall_kv::placement::SlotRange;
 use farcall_kv::replicated::RegistryPlace;
-use farcall_kv::resp::{Place as RespPlace, policy_named};
+use farcall_kv::resp::policy_named;
 use farcall_kv::slots::{SLOT_BYTES_MAX, SLOTS_MAX};
-use farcall_kv::store::{Eviction, LONG_BYTES_MAX};
+use farcall_kv::store::Eviction;
 use farcall_lab::units::{Size, SizeError};
 
+mod doors;
 mod many;
 
+pub use doors::KvDoors;
 pub use many::{KvCreate, KvExport, KvImport, KvMget, KvMput, KvRestore, KvWatch};
 
 use super::{parse_seconds, whole_number};
@@ -231,37 +232,8 @@ pub struct KvServe {
     /// Longest message in a slot, at most 64K; longer ones take the network
     #[arg(long, default_value = "4088", value_name = "SIZE", value_parser = slot_size)]
     pub slot_bytes: Size,
-    /// Also serves Redis clients there, by RESP2 and RESP3; can be repeated. A path is that of a Unix socket
-    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT|PATH", group = "doors")]
-    pub resp: Vec<RespPlace>,
-    /// Where Redis clients of a store of several shards are sent for this one, if that is not the first
-    /// address of --resp
-    #[arg(long, value_name = "HOST:PORT", requires = "resp")]
-    pub resp_announce: Option<String>,
-    /// What Redis clients must say with AUTH or HELLO: the first line of this file
-    #[arg(long, value_name = "FILE", requires = "resp")]
-    pub resp_password_file: Option<PathBuf>,
-    /// Redis and memcached clients at a time, together [default: 10000]
-    #[arg(long, value_parser = whole_number::<1_000_000>, value_name = "NUMBER", requires = "doors")]
-    pub resp_clients: Option<u64>,
-    /// Most memory that Redis and memcached clients may take together beside --memory; the one that takes
-    /// most is sent away then. 0 is no limit [default: 1G, or what memory.max of its control group leaves]
-    #[arg(long, value_name = "SIZE", requires = "doors")]
-    pub maxmemory_clients: Option<Size>,
-    /// Longest string of Redis clients, from 1M to 512M. Those of more than 1 MiB are not read through other
-    /// doors
-    #[arg(long, default_value = "512M", value_parser = string_size, value_name = "SIZE", requires = "resp")]
-    pub resp_value_max: Size,
-    /// Also serves memcached clients there, by the text and the meta protocol, on the strings of Redis
-    /// clients; can be repeated. A path is that of a Unix socket
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "HOST:PORT|PATH",
-        group = "doors",
-        conflicts_with_all = ["resp_password_file", "data", "registry"]
-    )]
-    pub memcached: Vec<RespPlace>,
+    #[command(flatten)]
+    pub doors: KvDoors,
     /// Also answers probes there, over HTTP: /healthz says whether the shard lives, /readyz whether it is of
     /// use
     #[arg(long, value_name = "HOST:PORT")]
@@ -566,10 +538,6 @@ fn eviction(text: &str) -> Result<Eviction, String> {
 
 fn slot_size(text: &str) -> Result<Size, String> {
     size_within(text, (SLOT_BYTES_MIN, SLOT_BYTES_MAX))
-}
-
-fn string_size(text: &str) -> Result<Size, String> {
-    size_within(text, (VALUE_BYTES_MAX, LONG_BYTES_MAX))
 }
 
 fn size_within(text: &str, (least, most): (usize, usize)) -> Result<Size, String> {

@@ -76,6 +76,7 @@ farcall_driver::declare_counters! {
         stuck: "clients" => "Redis clients that were sent away because they did not read their replies",
         evicted: "clients" => "Clients that were sent away because all clients together took too much memory",
         cut: "clients" => "Redis clients that were sent away because the value that they read had to go",
+        unsecured: "clients" => "Clients that were sent away because no handshake of TLS came about",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
     }
 }
@@ -149,10 +150,7 @@ impl Engine {
     ) -> Self {
         let tables =
             core::array::from_fn(|database| shard.create_table(&table_name(database)).unwrap_or(TableId(0)));
-        let port = listeners
-            .iter()
-            .filter(|listener| listener.is_tcp())
-            .find_map(|listener| listener.address().rsplit_once(':').and_then(|(_, port)| port.parse().ok()));
+        let port = listeners.iter().find_map(Listener::port);
         Self {
             clients: Clients::default(),
             current: Handle::default(),

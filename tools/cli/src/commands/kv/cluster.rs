@@ -23,19 +23,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Refuses a server to which clients of the others cannot be sent.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
-    if let Some(announced) = &serve.resp_announce {
+    if let Some(announced) = &serve.doors.resp_announce {
         return match ServerPlace::parse(announced) {
             Some(_) => Ok(()),
             None => Err(Failure::Usage(format!("--resp-announce {announced} is not HOST:PORT"))),
         };
     }
-    if serve.shards == 1 || serve.resp.is_empty() {
+    if serve.shards == 1 || serve.doors.resp.is_empty() {
         return Ok(());
     }
-    let first = serve.resp.iter().find_map(|place| match place {
-        Place::Tcp(address) => Some(address),
-        Place::Unix(_) => None,
-    });
+    let first = serve.doors.resp.iter().find_map(Place::address);
     let Some(first) = first else {
         return Err(Failure::Usage(format!(
             "Redis clients of the other shards, of --shards {}, cannot be sent to a path; give --resp HOST:PORT",
@@ -65,7 +62,7 @@ pub fn meet(
     listening: &[String],
     directory: Arc<Directory>,
 ) -> Result<(), Failure> {
-    let own = serve.resp_announce.as_ref().into_iter().chain(listening);
+    let own = serve.doors.resp_announce.as_ref().into_iter().chain(listening);
     let Some(own) = own.filter_map(|at| ServerPlace::parse(at)).next() else { return Ok(()) };
     directory
         .publish(RESP_KEY, Address::new(own.to_string()).map_err(Failure::run)?)

@@ -29,7 +29,7 @@ struct Taken {
 
 impl Taken {
     fn by(serve: &KvServe) -> Result<Self, Failure> {
-        let clients = match serve.maxmemory_clients {
+        let clients = match serve.doors.maxmemory_clients {
             _ if !resp::is_asked(serve) => 0,
             Some(Size(given)) if given > 0 => given as u64,
             _ => CLIENTS_BYTES_MIN,
@@ -78,7 +78,7 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
 
 /// What clients of Redis and memcached may take together; 0 is no limit.
 pub fn for_clients(serve: &KvServe) -> Result<u64, Failure> {
-    if let Some(given) = serve.maxmemory_clients {
+    if let Some(given) = serve.doors.maxmemory_clients {
         return Ok(given.0 as u64);
     }
     let Taken { objects, log, .. } = Taken::by(serve)?;

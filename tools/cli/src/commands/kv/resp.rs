@@ -11,7 +11,7 @@ use farcall::parameters::Settings;
 use farcall::said::{Kind, Level};
 use farcall_base::explained;
 use farcall_kv::SharedShard;
-use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place};
+use farcall_kv::resp::{Cluster, Front, ListenError, Options, Place, ServerFiles};
 
 use super::{access, cluster, memory};
 use crate::arguments::kv::KvServe;
@@ -39,17 +39,17 @@ pub struct Doors {
 
 /// The Unix sockets at which clients connect: their files go with the process.
 fn sockets(serve: &KvServe) -> Vec<PathBuf> {
-    let places = serve.resp.iter().chain(&serve.memcached);
+    let places = serve.doors.resp.iter().chain(&serve.doors.memcached);
     let path = |place: &Place| match place {
         Place::Unix(path) => Some(path.clone()),
-        Place::Tcp(_) => None,
+        Place::Tcp(_) | Place::Tls(_) => None,
     };
     places.filter_map(path).collect()
 }
 
 /// Whether clients of Redis or memcached are to be served.
 pub fn is_asked(serve: &KvServe) -> bool {
-    !serve.resp.is_empty() || !serve.memcached.is_empty()
+    !serve.doors.resp.is_empty() || !serve.doors.memcached.is_empty()
 }
 
 /// Serves such clients of a shard on a thread of their own.
@@ -60,7 +60,7 @@ pub fn start(
     cluster: Option<&Arc<Cluster>>,
 ) -> Result<Doors, Failure> {
     let options = Options { cluster: cluster.map(Arc::clone), ..options(serve, settings)? };
-    let front = Front::bind(&serve.resp, options, Arc::clone(shared));
+    let front = Front::bind(&serve.doors.resp, options, Arc::clone(shared));
     let front = front.map_err(|error| cannot_listen(&error))?;
     let sockets = sockets(serve);
     if !sockets.is_empty() {
@@ -83,22 +83,29 @@ pub fn start(
 
 /// Clients at a time.
 fn clients_max(serve: &KvServe) -> usize {
-    serve.resp_clients.unwrap_or(CLIENTS_MAX) as usize
+    serve.doors.resp_clients.unwrap_or(CLIENTS_MAX) as usize
 }
 
 /// Refuses places that others than this machine's processes could reach, unless the store is meant for all,
 /// and stores of several shards for memcached clients, which cannot be told who has a key.
 pub fn check(serve: &KvServe) -> Result<(), Failure> {
-    if !serve.memcached.is_empty() && serve.shards > 1 {
+    if !serve.doors.memcached.is_empty() && serve.shards > 1 {
         return Err(Failure::Usage(format!(
             "--memcached serves the objects of one shard, and --shards {} spreads them; give --shards 1",
             serve.shards
         )));
     }
     cluster::check(serve)?;
-    for (option, places) in [("--resp", &serve.resp), ("--memcached", &serve.memcached)] {
+    let mut places = serve.doors.resp.iter().chain(&serve.doors.memcached);
+    if serve.doors.tls_cert.is_some() && !places.any(|place| matches!(place, Place::Tls(_))) {
+        return Err(Failure::Usage(
+            "--tls-cert is for clients at tls://HOST:PORT; give --resp or --memcached such a place"
+                .to_owned(),
+        ));
+    }
+    for (option, places) in [("--resp", &serve.doors.resp), ("--memcached", &serve.doors.memcached)] {
         for place in places {
-            if let Place::Tcp(address) = place {
+            if let Some(address) = place.address() {
                 access::check_address(option, address, serve.allow)?;
             }
         }
@@ -107,14 +114,15 @@ pub fn check(serve: &KvServe) -> Result<(), Failure> {
 }
 
 fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
-    let password = serve.resp_password_file.as_deref().map(password).transpose()?;
+    let password = serve.doors.resp_password_file.as_deref().map(password).transpose()?;
     let is_for_all = serve.allow == crate::arguments::kv::AllowArgument::Any;
     let policy = settings.security.policy_file.map(|path| path.as_str().into());
-    let (clients_max, memcached) = (clients_max(serve), serve.memcached.clone());
+    let (clients_max, memcached) = (clients_max(serve), serve.doors.memcached.clone());
     let clients_bytes_max = usize::try_from(memory::for_clients(serve)?).unwrap_or(usize::MAX);
-    let value_bytes_max = serve.resp_value_max.0;
+    let value_bytes_max = serve.doors.resp_value_max.0;
     Ok(Options {
         password,
+        tls: server_files(serve),
         clients_max,
         clients_bytes_max,
         value_bytes_max,
@@ -123,6 +131,12 @@ fn options(serve: &KvServe, settings: &Settings) -> Result<Options, Failure> {
         memcached,
         ..Options::default()
     })
+}
+
+/// What is shown to clients that speak TLS.
+fn server_files(serve: &KvServe) -> Option<ServerFiles> {
+    let (certificate, key) = serve.doors.tls_cert.clone().zip(serve.doors.tls_key.clone())?;
+    Some(ServerFiles { certificate, key, clients: serve.doors.tls_clients_ca.clone() })
 }
 
 /// The first line of a file, which must not be empty.
@@ -147,5 +161,10 @@ fn password(path: &Path) -> Result<String, Failure> {
 }
 
 fn cannot_listen(error: &ListenError) -> Failure {
-    Failure::Run(explained(error))
+    match error {
+        ListenError::NoCertificate { .. } => {
+            Failure::Usage(format!("{error}: give --tls-cert and --tls-key"))
+        }
+        _ => Failure::Run(explained(error)),
+    }
 }
