@@ -45,22 +45,34 @@ pub fn serve(transport: &str, service: impl farcall_tonic::Served) -> Pair {
 pub fn serve_with(
     transport: &str,
     service: impl farcall_tonic::Served,
+    parameters: [Option<&str>; 2],
+) -> Pair {
+    let protocol = transport.split('+').next().expect("a part");
+    let of_transport = |parameter: &str| format!("{protocol}.{parameter}");
+    let [of_server, of_client] = parameters.map(|parameter| parameter.map(of_transport));
+    serve_set(transport, service, [of_server.as_deref(), of_client.as_deref()])
+}
+
+/// As [`serve`], with any parameter for the server and one for the client: `group.name=value`.
+pub fn serve_set(
+    transport: &str,
+    service: impl farcall_tonic::Served,
     [of_server, of_client]: [Option<&str>; 2],
 ) -> Pair {
     let node = Node::serving_names("127.0.0.1:0").expect("a free port");
-    let endpoint = endpoint_with(&node, transport, of_server);
+    let endpoint = endpoint_set(&node, transport, of_server);
     let listener = endpoint.listen("grpc").expect("a free name");
     let server = Server::start(endpoint, service).expect("a thread");
-    let endpoint = endpoint_with(&node, transport, of_client);
+    let endpoint = endpoint_set(&node, transport, of_client);
     let channel = Channel::connect(endpoint, "grpc", LONG).expect("it listens");
     Pair { channel, server, listener, _node: node }
 }
 
-fn endpoint_with(node: &Node, transport: &str, parameter: Option<&str>) -> Endpoint {
+/// An endpoint with a parameter of its own: `group.name=value`.
+pub fn endpoint_set(node: &Node, transport: &str, parameter: Option<&str>) -> Endpoint {
     let mut settings = node.settings().clone();
     if let Some(parameter) = parameter {
-        let protocol = transport.split('+').next().expect("a part");
-        settings.assign(&format!("{protocol}.{parameter}")).expect("a parameter");
+        settings.assign(parameter).expect("a parameter");
     }
     node.endpoint_with(transport.parse().expect("a transport"), &settings).expect("it is there")
 }
