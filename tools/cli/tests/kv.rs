@@ -207,7 +207,8 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(get("piped", "auto"), said("from\0a pipe\n"));
     assert_eq!(piped(b""), (Some(0), String::new()));
     assert_eq!(get("piped", "auto"), said(""));
-    let too_long = "farcall: the value in standard input is longer than the limit of 1048576 bytes\n";
+    let too_long = "farcall: the value in standard input is longer than the limit of 1048576 bytes; \
+                    `farcall kv import` takes strings of Redis clients that are longer\n";
     assert_eq!(piped(&vec![1; 2 << 20]), (Some(2), too_long.to_owned()));
     let (status, json, _) = kv(&["stat", "--json", "-"]);
     let shard_object: Value = serde_json::from_str(&json).expect("JSON");

@@ -236,7 +236,8 @@ fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| Failure::Run(format!("cannot read {from}: {error}")))?;
     if value.len() > VALUE_BYTES_MAX {
         return Err(Failure::Usage(format!(
-            "the value in {from} is longer than the limit of {VALUE_BYTES_MAX} bytes"
+            "the value in {from} is longer than the limit of {VALUE_BYTES_MAX} bytes; `farcall kv import` takes \
+             strings of Redis clients that are longer"
         )));
     }
     Ok(value)
