@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
 /// The ports of one host among which its processes find theirs, from `net.life_port` on.
-pub const LIFE_PORTS_MAX: usize = 64;
+pub const LIFE_PORTS_MAX: u16 = 64;
 
 /// Listens at the address: at the first free port of those from `first` on, or at any.
 ///
@@ -14,14 +14,13 @@ pub fn listen(ip: IpAddr, first: Option<u16>) -> io::Result<TcpListener> {
     let Some(first) = first else {
         return TcpListener::bind(SocketAddr::new(ip, 0));
     };
-    let ports = (first..=u16::MAX).take(LIFE_PORTS_MAX);
-    for port in ports.clone() {
+    let last = first.saturating_add(LIFE_PORTS_MAX - 1);
+    for port in first..=last {
         match TcpListener::bind(SocketAddr::new(ip, port)) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             bound => return bound,
         }
     }
-    let last = ports.last().unwrap_or(first);
     let taken = format!("net.life_port: all ports of {ip} from {first} to {last} are taken");
     Err(io::Error::new(ErrorKind::AddrInUse, taken))
 }
@@ -47,7 +46,7 @@ mod tests {
         drop(listeners.remove(1));
         listeners.insert(1, listen(HOST, Some(first)).expect("the one that became free"));
         listeners.extend((3..LIFE_PORTS_MAX).map(|_| listen(HOST, Some(first)).expect("room")));
-        assert_eq!(ports_of(&listeners), (first..).take(LIFE_PORTS_MAX).collect::<Vec<_>>());
+        assert_eq!(ports_of(&listeners), (first..first + LIFE_PORTS_MAX).collect::<Vec<_>>());
         let error = listen(HOST, Some(first)).expect_err("all are taken");
         assert_eq!(error.to_string(), "net.life_port: all ports of 127.0.17.98 from 7300 to 7363 are taken");
     }
