@@ -9,7 +9,7 @@ const ECHO: Service = Service(1);
 
 /// Three calls, to whichever servers are there.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "ring+shm".into());
+    let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "auto".into());
     let node = Node::open()?;
     let endpoint = node.endpoint(&transport)?;
     let orders = endpoint.connect("orders")?.balanced_by(Balance::TwoChoices);

@@ -12,7 +12,7 @@ const ECHO: Service = Service(1);
 
 /// Serves until the process is ended.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "ring+shm".into());
+    let transport = std::env::var("ORDERS_OVER").unwrap_or_else(|_| "auto".into());
     let node = Node::open()?;
     let endpoint = node.endpoint(&transport)?;
     endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));

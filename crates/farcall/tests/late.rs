@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::counters::sum_of;
@@ -160,4 +161,27 @@ fn a_limit_for_peers_that_do_not_poll_is_a_parameter_of_its_own() {
         let outcome = cluster.endpoint.block_on(computed).map(drop);
         assert_eq!(outcome, Err(CallError::PeerDown(DownReason::NotPolled)));
     }
+}
+
+#[test]
+fn a_process_answers_at_the_life_port_that_is_named_and_another_of_its_host_at_the_next() {
+    if role().is_some() {
+        return serve_slowly();
+    }
+    let _alone = alone();
+    let name = "a_process_answers_at_the_life_port_that_is_named_and_another_of_its_host_at_the_next";
+    // Below the ports that systems give away by themselves.
+    let port = 20_000 + (std::process::id() % 10_000) as u16;
+    let named = format!("net.life_port={port}");
+    let cluster = Cluster::new(name, TransportKind::BASIC_UDP, &[SILENCE, &named]);
+    let _server = cluster.start("server");
+    let peer = cluster.endpoint.peer(MORTAL).expect("it publishes its endpoint");
+    echo(&cluster.endpoint, peer);
+    for port in [port, port + 1] {
+        TcpStream::connect(("127.0.0.1", port)).expect("a process answers there");
+    }
+    let millis = (LATE.as_millis() as u64).to_le_bytes();
+    let computed = cluster.endpoint.call(peer, COMPUTE, &millis).within(LONG).start().expect("room");
+    turn_for(&cluster.endpoint, LATE);
+    cluster.endpoint.block_on(computed).expect("it lives");
 }

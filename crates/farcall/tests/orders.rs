@@ -44,7 +44,7 @@ fn a_client_is_served_by_the_server_that_has_the_name() {
         Ok("client") => return client::main().expect("it is served"),
         _ => {}
     }
-    for transport in ["ring+shm", "basic+udp"] {
+    for transport in ["auto", "basic+udp"] {
         let registry = Rendezvous::bind_open("127.0.0.1:0").expect("a free port");
         // The client is first, and the server is started twice.
         for _ in 0..2 {

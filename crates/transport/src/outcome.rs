@@ -142,46 +142,51 @@ pub enum CallRefused {
     Down,
 }
 
-/// Why a session ended, and with it every unanswered call.
+/// Why a session ended, and with it every unanswered call. Unless its reason says otherwise, a request that
+/// was called over it may have run. A call to a name goes to another server by itself where the session never
+/// came up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DownReason {
-    /// Nobody answers at the peer's address.
+    /// Nobody answers at the peer's address. The request did not run.
     #[error("nobody answers at the peer's address")]
     Unreachable,
-    /// The peer's process ended, or neither it nor its endpoint was heard for longer than the limit.
+    /// The peer's process ended, or neither it nor its endpoint was heard for longer than the limit. The
+    /// request may have run.
     #[error("the peer is dead: its process ended or it was silent for longer than the limit")]
     Dead,
     /// The peer's process lives, but its endpoint was not polled for longer than `endpoint.poll_timeout`.
+    /// The request may have run, and may still run when the peer polls.
     #[error(
         "the peer's process lives, but its endpoint was not polled for longer than endpoint.poll_timeout"
     )]
     NotPolled,
-    /// The peer started again: this session belonged to its former life.
+    /// The peer started again: this session belonged to its former life, in which the request may have run.
     #[error("the peer was restarted")]
     Restarted,
-    /// The peer said good-bye.
+    /// The peer closed the session. The request may have run.
     #[error("the peer closed the session")]
     Closed,
-    /// The way to the peer is broken: a device, a port or the network.
+    /// The way to the peer is broken: a device, a port or the network. The request may have run.
     #[error("the fabric gave the session up: {why}")]
     Fabric {
         /// What the fabric reported.
         why: &'static str,
     },
-    /// The way to the peer broke, and the session goes on over another one. Of calls and sends that were in
-    /// flight then: the peer may have them or not.
+    /// The way to the peer broke, and the session goes on over another one. Requests and messages that were
+    /// in flight may have arrived, and are not sent again.
     #[error("the way to the peer broke while this was in flight; the session goes on over another one")]
     Moved,
-    /// The peer sent what no correct peer sends.
+    /// The peer sent what no correct peer sends. The request may have run.
     #[error("the peer broke the protocol: {what}")]
     Violation {
         /// What was wrong.
         what: &'static str,
     },
-    /// The peer sent a message, which the policy of this endpoint does not allow.
+    /// The peer sent a message, which the policy of this endpoint does not allow. The request may have run.
     #[error("the policy does not let the peer send messages")]
     NotAllowed,
-    /// The peer refused us, or we it: another version, another user, unusable limits.
+    /// The peer refused us, or we it: another version, another user, unusable limits. Mostly before the
+    /// session came up: then the request did not run.
     #[error("the session was refused: {why}")]
     Refused {
         /// In words.

@@ -394,15 +394,17 @@ mod tests {
                 let Some(long) = option.get_long().filter(|long| *long != "help") else { continue };
                 let (old, has) = options.entry(long.to_owned()).or_default();
                 has[place] = true;
-                old.extend(
-                    option.get_all_aliases().into_iter().flatten().map(|alias| format!("`--{alias}`")),
-                );
+                let aliases = option.get_all_aliases().into_iter().flatten();
+                for alias in aliases.map(|alias| format!("`--{alias}`")) {
+                    if !old.contains(&alias) {
+                        old.push(alias);
+                    }
+                }
             }
         }
         let head =
             format!("| option | {} | old names |\n|---|{}---|\n", MEASURING.join(" | "), "---|".repeat(5));
-        let row = |(option, (mut old, has)): (String, (Vec<String>, [bool; 5]))| {
-            old.dedup();
+        let row = |(option, (old, has)): (String, (Vec<String>, [bool; 5]))| {
             let has = has.map(|has| if has { "x" } else { "" }).join(" | ");
             format!("| `--{option}` | {has} | {} |\n", old.join(", "))
                 .replace("|  |", "| |")

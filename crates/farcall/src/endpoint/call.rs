@@ -295,7 +295,8 @@ pub enum CallError {
     /// The caller cancelled it. The request may have run or may still run.
     #[error("the call was cancelled")]
     Cancelled,
-    /// The session to the peer ended. The request may have run; connect again before calling again.
+    /// The session to the peer ended. The request may have run, unless the [`DownReason`] says otherwise;
+    /// connect again before calling again.
     #[error("the call has no answer: {0}")]
     PeerDown(DownReason),
     /// Nobody serves this service at the peer.

@@ -18,6 +18,7 @@ use super::REQUESTS_MAX;
 use super::answering::{Asker, Askers, NoDescriptor};
 use super::asking::{Asked, AskedOnes, Request};
 use super::place::{Key, Place, Process};
+use super::ports::listen;
 use crate::bootstrap::random;
 
 /// How often connections are looked at that may have become idle.
@@ -76,9 +77,9 @@ impl Keeper {
     }
 
     /// From now on answers, at this address of the machine, for another endpoint.
-    pub fn answer_at(&self, ip: IpAddr) -> io::Result<Place> {
+    pub fn answer_at(&self, ip: IpAddr, first_port: Option<u16>) -> io::Result<Place> {
         let mut state = self.shared.lock();
-        let address = state.address_at(ip)?;
+        let address = state.address_at(ip, first_port)?;
         let endpoint = u64::from_le_bytes(random());
         state.endpoints.insert(endpoint);
         drop(state);
@@ -126,12 +127,12 @@ impl Shared {
 
 impl State {
     /// Where the process listens at an address of the machine; begins to if it does not yet.
-    fn address_at(&mut self, ip: IpAddr) -> io::Result<SocketAddr> {
+    fn address_at(&mut self, ip: IpAddr, first_port: Option<u16>) -> io::Result<SocketAddr> {
         let addresses = self.listeners.iter().filter_map(|listener| listener.local_addr().ok());
         if let Some(address) = addresses.into_iter().find(|address| address.ip() == ip) {
             return Ok(address);
         }
-        let listener = TcpListener::bind(SocketAddr::new(ip, 0))?;
+        let listener = listen(ip, first_port)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         self.listeners.push(Arc::new(listener));

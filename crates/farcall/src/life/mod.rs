@@ -10,6 +10,7 @@ mod answering;
 mod asking;
 mod keeper;
 mod place;
+mod ports;
 mod words;
 
 use std::io;
@@ -36,10 +37,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Answers at this address of the machine.
-    pub fn at(ip: IpAddr) -> io::Result<Self> {
+    /// Answers at this address of the machine: at the first free port from `first_port` on, or at any. Where
+    /// the process listens at the address already, that port is kept.
+    pub fn at(ip: IpAddr, first_port: Option<u16>) -> io::Result<Self> {
         let keeper = Keeper::of_process()?;
-        let place = keeper.answer_at(ip)?;
+        let place = keeper.answer_at(ip, first_port)?;
         Ok(Self { keeper, place, mailbox: Arc::default() })
     }
 }

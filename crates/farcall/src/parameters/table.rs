@@ -207,6 +207,7 @@ parameters! {
     "The network of this machine."
     net: NetSettings {
         interface: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "Interface at whose address endpoints are reached; auto takes the one that leads to the registry.";
+        life_port: Option<u16> = "auto", Domain::integer(1, 65535, "").or_auto(), Process, "TCP port at which the process confirms that it is alive while its endpoints are not polled: the first free one of the 64 from it on, since each process of a host needs its own. The first endpoint at an address decides. auto takes any that is free.";
     }
     "Names under which endpoints listen."
     names: NamesSettings {

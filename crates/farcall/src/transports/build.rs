@@ -30,7 +30,7 @@ use crate::simulated::{ChargedTransport, SimulatedWatch};
 /// What is said of networks whose peers nobody checks.
 static STRANGERS: Kind = Kind::new(Level::Warning, "transports that check nobody");
 /// What is said of processes that cannot answer for endpoints that are not polled.
-static NO_LIFE_PORT: Kind = Kind::new(Level::Warning, "ports that the system refused");
+static NO_LIFE_PORT: Kind = Kind::new(Level::Warning, "life ports that there are not");
 
 /// Where an endpoint is to be.
 #[derive(Clone, Copy)]
@@ -43,9 +43,9 @@ pub enum Site<'a> {
 
 impl Site<'_> {
     /// What answers for an endpoint here while it is not polled.
-    fn watch(&self) -> io::Result<Box<dyn LifeWatch>> {
+    fn watch(&self, settings: &Settings) -> io::Result<Box<dyn LifeWatch>> {
         Ok(match self {
-            Self::Machine(local) => Box::new(Watch::at(*local)?),
+            Self::Machine(local) => Box::new(Watch::at(*local, settings.net.life_port)?),
             Self::Simulated(host) => Box::new(SimulatedWatch::new(Host::clone(host))),
         })
     }
@@ -153,7 +153,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What answers for the endpoint while it is not polled; `None` when the system refuses a port.
+    /// What answers for the endpoint while it is not polled; `None` when it gets no port.
     fn watch(&self) -> Option<Box<dyn LifeWatch>> {
         static SAID: Once = Once::new();
         let refused = |error: &io::Error| {
@@ -164,7 +164,7 @@ impl Builder<'_> {
                 ));
             });
         };
-        self.site.watch().inspect_err(refused).ok()
+        self.site.watch(self.settings).inspect_err(refused).ok()
     }
 
     pub(super) fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig) -> Built {

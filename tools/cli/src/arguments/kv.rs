@@ -186,8 +186,8 @@ pub struct KvServe {
     pub maxmemory_policy: Eviction,
     /// Tables to create, separated by commas; a level behind a name says what its writes survive: `memory`,
     /// nothing (the default); `flushed`, the end of the process and a power cut, which needs --data;
-    /// `replicated=N`, the end of N processes and hosts, which needs --registry; `replicated=N,flushed`, all
-    /// of that and the loss of N disks
+    /// `replicated=N`, the end of N processes, or hosts with --domain, which needs --registry;
+    /// `replicated=N,flushed`, all of that and the loss of N disks
     #[arg(long, visible_alias = "table", default_value = "default", value_name = "NAME[:LEVEL]")]
     pub tables: Vec<TableList>,
     /// How long this process may answer without renewing that it is the primary, and how long a write waits

@@ -9,8 +9,8 @@ use super::guess;
 use crate::experiment::ExperimentFile;
 use crate::space::ParameterEntry;
 
-/// Which port and which of its addresses: numbers, and still nothing to try.
-const PLACES: [&str; 2] = ["verbs.port", "verbs.gid_index"];
+/// Ports and the numbers of addresses: numbers, and still nothing to try.
+const PLACES: [&str; 5] = ["udp.port", "tcp.port", "verbs.port", "verbs.gid_index", "net.life_port"];
 
 /// A space of all of them, but for injected faults, places such as addresses and devices, and lists.
 pub fn farcall() -> ExperimentFile {
@@ -100,7 +100,9 @@ mod tests {
             "shm.allow",
             "homa.cutoffs",
             "udp.bind_address",
+            "udp.port",
             "tcp.bind_address",
+            "tcp.port",
             "tls.cluster_key",
             "tls.cert",
             "tls.key",
@@ -114,6 +116,7 @@ mod tests {
             "verbs.gid_index",
             "ofi.provider",
             "net.interface",
+            "net.life_port",
         ];
         assert_eq!(missing, expected);
     }

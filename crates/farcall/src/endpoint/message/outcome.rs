@@ -153,7 +153,7 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// Why a message was not sent.
+/// Why a send did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The peer did not make room before the deadline. The message may have left.
@@ -163,7 +163,7 @@ pub enum SendError {
     #[error("the message was cancelled")]
     Cancelled,
     /// The session to the peer ended. The message may have arrived.
-    #[error("the message was not sent: {0}")]
+    #[error("the message may not have arrived: {0}")]
     PeerDown(DownReason),
     /// The message was not accepted for sending.
     #[error(transparent)]

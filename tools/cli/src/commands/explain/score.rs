@@ -61,16 +61,16 @@ const LOSSY: (&str, &str) = (
 const INJECTIONS: &[Injection] = &[
     put_in(
         "receive_queue",
-        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.nic.receive_queue_packets=8",
+        "shuffle --nodes 16 --sizes 16000 --count 20 --transport basic+sim --set fabric.nic.receive_queue_packets=8",
     ),
     put_in("receive_queue", "B --in-flight 16 --clients 4 --set fabric.nic.receive_queue_packets=8"),
     put_in(
         "nic_buffer",
-        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.nic.receive_buffer_bytes=8192",
+        "shuffle --nodes 16 --sizes 16000 --count 20 --transport basic+sim --set fabric.nic.receive_buffer_bytes=8192",
     ),
     put_in(
         "port_buffer",
-        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set fabric.switch.port_buffer_bytes=8192",
+        "shuffle --nodes 16 --sizes 16000 --count 20 --transport basic+sim --set fabric.switch.port_buffer_bytes=8192",
     ),
     put_in("loss", "B --in-flight 8 --set fault.drop_permille=10"),
     put_in("loss", "H --in-flight 8 --set fault.drop_permille=10"),
@@ -119,12 +119,12 @@ const INJECTIONS: &[Injection] = &[
     put_in("link", "perf echo --transport basic+sim --sizes 64K --in-flight 8 --set fabric.link.gbps=40"),
     put_in(
         "uplink",
-        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport basic+sim --set \
+        "shuffle --nodes 16 --sizes 16000 --count 20 --transport basic+sim --set \
          fabric.topology={two-level={racks=2,machines_per_rack=8,servers_per_machine=1,uplinks_per_rack=1,uplink_gbps=20,uplink_choice=\"flow\"}}",
     ),
     put_in(
         "receive_path",
-        "shuffle --nodes 16 --sizes 16000 --ops 20 --transport ring+sim --set \
+        "shuffle --nodes 16 --sizes 16000 --count 20 --transport ring+sim --set \
          fabric.receive_path={gbps=10,slowdown_per_source=0.1,source_window_us=10}",
     ),
     put_in("flight", "R --in-flight 8 --set fabric.link.propagation_ns=5000"),
@@ -138,7 +138,7 @@ const INJECTIONS: &[Injection] = &[
     put_in("handler", "B --in-flight 8 --handler 20us --set fault.drop_permille=1"),
     put_in(
         "loss",
-        "shuffle --nodes 8 --sizes 16000 --ops 20 --transport homa+sim --set fault.drop_permille=10",
+        "shuffle --nodes 8 --sizes 16000 --count 20 --transport homa+sim --set fault.drop_permille=10",
     ),
     put_in("corruption", "H --in-flight 8 --set homa.checksum=true --set fault.corrupt_permille=10"),
     put_in("receive_queue", "H --in-flight 16 --clients 4 --set fabric.nic.receive_queue_packets=8"),
@@ -170,11 +170,11 @@ const INJECTIONS: &[Injection] = &[
     put_in("pcie", "perf echo --transport ring+sim --sizes 64K --in-flight 8 --set fabric.nic.pcie_gbps=20"),
     put_in(
         "make_packets",
-        "shuffle --nodes 8 --sizes 64000 --ops 20 --transport basic+sim --set fabric.host.send_packet_ns=4000",
+        "shuffle --nodes 8 --sizes 64000 --count 20 --transport basic+sim --set fabric.host.send_packet_ns=4000",
     ),
     put_in(
         "flight",
-        "shuffle --nodes 8 --sizes 1000 --ops 20 --transport ring+sim --set fabric.link.propagation_ns=20000",
+        "shuffle --nodes 8 --sizes 1000 --count 20 --transport ring+sim --set fabric.link.propagation_ns=20000",
     ),
     put_in(
         "saturation",
@@ -189,7 +189,7 @@ const INJECTIONS: &[Injection] = &[
     put_in("window", "B --in-flight 1"),
     scheduled("slow_server", "B --in-flight 4 --clients 4 --servers 4", SLOW),
     scheduled("slow_server", "R --in-flight 4 --clients 4 --servers 4", SLOW),
-    scheduled("slow_host", "shuffle --nodes 8 --sizes 16000 --ops 20 --transport basic+sim", SLOW),
+    scheduled("slow_host", "shuffle --nodes 8 --sizes 16000 --count 20 --transport basic+sim", SLOW),
     scheduled("standstill", "R --in-flight 8", STOPS_SERVER),
     scheduled("standstill", "B --in-flight 8", STOPS_SERVER),
     scheduled("client_standstill", "R --in-flight 8", STOPS_CLIENT),
