@@ -4,6 +4,7 @@ use farcall_base::Address;
 
 use super::testing::Server;
 use super::*;
+use crate::places::free_address;
 
 const PLENTY: Duration = Duration::from_secs(120);
 
@@ -94,9 +95,7 @@ fn a_process_that_is_killed_is_gone_within_its_lease() {
 #[test]
 fn a_member_that_is_gone_is_passed_over() {
     let Some(server) = Server::start("members") else { return };
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let at = closed.local_addr().expect("bound").to_string();
-    drop(closed);
+    let at = free_address();
     let mut place = server.place();
     place.members.insert(0, HostPort::parse(&at).expect("a place"));
     let etcd = Etcd::at(&place, 1);
