@@ -7,9 +7,11 @@ each peer is started for its turn and ended after it, because some of them poll 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import importlib.util
 import os
+import random
 import shutil
 import socket
 import statistics
@@ -201,10 +203,12 @@ class Peer(NamedTuple):
 
 
 def free_port() -> str:
-    """A port where a server can listen."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    """A port where a server can listen, below those that the kernel gives to connections."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
 
 
 PEERS = [

@@ -105,6 +105,9 @@ mod life;
 mod names;
 mod node;
 pub mod parameters;
+#[cfg(test)]
+#[path = "../../../tools/cli/tests/common/places.rs"]
+mod places;
 pub mod policy;
 pub mod said;
 mod serving_threads;

@@ -1,8 +1,10 @@
 //! Starting and finding real processes. Each test runs this program again as the process that it needs: the
 //! role is in an environment variable, and the test's own name in the arguments.
 
+#[path = "../../../tools/cli/tests/common/places.rs"]
+mod places;
+
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use farcall::bootstrap::{
 };
 use farcall::parameters::{CONFIG_VARIABLE, Settings};
 use farcall_base::Address;
+use places::free_address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::thread::sched_getaffinity;
@@ -272,11 +275,7 @@ fn settings_come_from_the_file_and_the_environment_of_the_process() {
 
 #[test]
 fn hosts_of_a_list_must_agree_on_it() {
-    let free = || {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("bound")
-    };
-    let first = free();
+    let first = free_address();
     let list = |second: &str| HostList::parse(&format!("{first},{second}")).expect("a list");
     let start = |rank, second| Bootstrap::start(Launch::Hosts { rank, hosts: list(second) }, PLENTY);
     std::thread::scope(|scope| {
@@ -294,9 +293,7 @@ fn hosts_of_a_list_must_agree_on_it() {
 
 #[test]
 fn a_rendezvous_is_served_by_rank_0_unless_it_is_external() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address: HostPort = listener.local_addr().expect("bound").into();
-    drop(listener);
+    let address = HostPort::parse(&free_address()).expect("an address");
     let launch = |rank, serves| Launch::Rendezvous { rank, size: 2, address: address.clone(), serves };
     let zero = Bootstrap::start(launch(0, true), PLENTY).expect("a free port");
     let one = Bootstrap::start(launch(1, false), PLENTY).expect("rank 0 serves");

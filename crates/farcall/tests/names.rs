@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use common::places::free_port;
 use common::{LONG, and_auto, settings, transports_without_launcher};
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::{
@@ -134,6 +135,9 @@ fn a_name_at_another_registry_is_reached_by_its_address() {
     let orders = endpoint.connect(&format!("farcall://{}/orders", other.address())).expect("an address");
     assert_eq!(who(&orders), 7);
     let absent = endpoint.connect("orders").expect("it can be asked for");
+    while absent.peer().expect_err("nobody has it").to_string().ends_with("has not answered yet") {
+        endpoint.turn();
+    }
     let refused = absent.call(WHO, b"").within(Duration::from_millis(50)).wait().map(drop);
     let Err(NamedCallError::NoServer(why @ NoServer::NoneListens { .. })) = refused else {
         panic!("nothing listens there: {refused:?}")
@@ -275,9 +279,7 @@ fn a_leaving_server_says_so_to_callers_that_do_not_ask_by_name() {
 
 #[test]
 fn addresses_that_are_written_down_need_no_registry() {
-    // A port that is free now, and most likely a moment later.
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = port.expect("a free port").port();
+    let port = free_port();
     let registry = registry();
     let fixed = [format!("udp.port={port}"), "udp.bind_address=127.0.0.1".to_owned()];
     let fixed: Vec<&str> = fixed.iter().map(String::as_str).collect();
@@ -383,8 +385,7 @@ fn a_listener_that_is_replaced_leaves_its_endpoint_listed() {
 
 #[test]
 fn another_process_at_an_address_is_not_taken_for_the_server() {
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = port.expect("a free port").port();
+    let port = free_port();
     let fixed = [format!("udp.port={port}"), "udp.bind_address=127.0.0.1".to_owned()];
     let fixed: Vec<&str> = fixed.iter().map(String::as_str).collect();
     let registry = registry();

@@ -19,7 +19,10 @@ const TEST: &str = "only_processes_with_the_key_join";
 /// In front of what a child says, among what the harness prints.
 const SAYS: &str = "child: ";
 
-const WITHIN: Duration = Duration::from_secs(5);
+/// Far longer than an answer takes.
+const LONG: Duration = Duration::from_secs(60);
+/// For a registry that is asked until the time is over.
+const LITTLE: Duration = Duration::from_secs(5);
 
 struct Keys(PathBuf);
 
@@ -61,7 +64,11 @@ fn said(child: &mut Child) -> String {
 
 /// What a member says after it has tried to join and to be found.
 fn member(keys: Option<&Keys>, registry: &str) -> String {
-    let mut child = start("member", keys, registry);
+    say("member", keys, registry)
+}
+
+fn say(role: &str, keys: Option<&Keys>, registry: &str) -> String {
+    let mut child = start(role, keys, registry);
     let said = said(&mut child);
     drop(child.stdin.take());
     child.wait().expect("it ends");
@@ -77,7 +84,8 @@ fn be(role: &str) {
         return;
     }
     let address = HostPort::from(registry.parse::<SocketAddr>().expect("an address"));
-    match Bootstrap::open(&address, WITHIN) {
+    let within = if role == "stranger" { LITTLE } else { LONG };
+    match Bootstrap::open(&address, within) {
         Err(why) => println!("{SAYS}{why}"),
         Ok(bootstrap) => {
             // What is told and asked after the join passes as well.
@@ -117,7 +125,7 @@ fn only_processes_with_the_key_join() {
     assert!(why.contains("it holds a secret; chmod 600 it"), "{why:?}");
     let (mut plain, address) = registry(None);
     assert_eq!(member(None, &address), "listed 1");
-    let why = member(Some(&one), &address);
+    let why = say("stranger", Some(&one), &address);
     assert!(why.contains("what listens there has no cluster key and this process has one"), "{why:?}");
     for child in [&mut keyed, &mut plain] {
         drop(child.stdin.take());

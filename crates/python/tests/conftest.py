@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,12 +78,19 @@ class StoreProcess(NamedTuple):
     process: subprocess.Popen[bytes]
 
 
+def free_port() -> int:
+    """A port where a store can listen, below those that the kernel gives to connections."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 @contextmanager
 def store_process(*arguments: str) -> Iterator[StoreProcess]:
     """A store at a free place."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "farcall", "kv", "serve", "--memory", "64M", "--at", address, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         # The first line says that it serves; more is read by nobody, and fits into the pipe.

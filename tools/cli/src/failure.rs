@@ -2,7 +2,7 @@
 //! it was.
 
 use core::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use farcall_base::printable;
@@ -108,6 +108,14 @@ impl Failure {
             }
             Self::Several(failures) => failures.iter().flat_map(Self::sentences).collect(),
             Self::ReaderGone => Vec::new(),
+        }
+    }
+
+    /// Says them on standard error.
+    pub fn tell(&self) {
+        for sentence in self.sentences() {
+            // Its reader may have gone.
+            let _ = writeln!(io::stderr(), "farcall: {sentence}");
         }
     }
 }

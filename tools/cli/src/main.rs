@@ -10,6 +10,7 @@ mod output;
 mod progress;
 mod usage;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,14 +22,14 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     progress::end_by_signals_as_first_process();
-    if let Some(report) = report_of_worker() {
-        println!("{report}");
-        return ExitCode::SUCCESS;
-    }
-    match run() {
+    let done = match report_of_worker() {
+        Some(report) => writeln!(io::stdout(), "{report}").map_err(Failure::output),
+        None => run(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.sentences().iter().for_each(|sentence| eprintln!("farcall: {sentence}"));
+            failure.tell();
             failure.exit_code()
         }
     }

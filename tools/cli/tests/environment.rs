@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use common::surroundings::{
     FARCALL, LONG, Running, ended, fails, farcall_by, place, processes_with, runs, words,
 };
+use common::until;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 #[test]
@@ -114,14 +115,16 @@ fn a_store_without_descriptors_names_the_limit_and_serves_again_when_there_are_s
     let mut lines = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();
     assert!(lines.next().is_some_and(|line| line.expect("text").contains("serves")));
     let put = || words(FARCALL, &format!("kv put key value --slots never --at {at}"));
+    let own = numbers_of(&server).len();
     assert!(ended(&mut put()).0.success());
+    // What it had for the client, it closes a little later.
+    until("the client's descriptors are closed", || numbers_of(&server).len() <= own);
     let process = Pid::from_child(&server.0);
     let before = prlimit(Some(process), Resource::Nofile, getrlimit(Resource::Nofile)).expect("as it was");
     // For the client's connection to the registry, for that of its session, and no more than one of three
     // that come with it.
     const FREE: usize = 3;
-    let numbers = fs::read_dir(format!("/proc/{}/fd", server.0.id())).expect("it lives").flatten();
-    let used: Vec<usize> = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let used = numbers_of(&server);
     let free_below = |limit: usize| limit - used.iter().filter(|number| **number < limit).count();
     let limit = (0..).find(|limit| free_below(*limit) == FREE).expect("numbers go on");
     prlimit(Some(process), Resource::Nofile, Rlimit { current: Some(limit as u64), ..before })
@@ -130,6 +133,12 @@ fn a_store_without_descriptors_names_the_limit_and_serves_again_when_there_are_s
     prlimit(Some(process), Resource::Nofile, before).expect("within what root may have");
     let (status, said) = ended(&mut put());
     assert!(status.success(), "{said}");
+}
+
+/// The descriptors that a process has.
+fn numbers_of(server: &Running) -> Vec<usize> {
+    let numbers = fs::read_dir(format!("/proc/{}/fd", server.0.id())).expect("it lives").flatten();
+    numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// A control group with one limit, removed when the test is over.

@@ -4,8 +4,8 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use common::places::free_address;
 use common::{farcall, sentence};
 use farcall_kv::wire::shard_of;
 use farcall_kv::{Name, TableId};
@@ -35,12 +35,10 @@ impl Shard {
 
     /// Starts shard 0 of a store, at a place that is free.
     fn serve_first(more: &[&str]) -> (Self, String, String) {
-        // The port may be another's: then the next one is tried.
-        static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
+        // The port may be another's by now: then the next one is tried.
         (0..100)
             .find_map(|_| {
-                let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
-                let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + attempt * 331) % 20_000);
+                let at = free_address();
                 Self::serve(&at, more).map(|(shard, line)| (shard, at, line))
             })
             .expect("a free port")

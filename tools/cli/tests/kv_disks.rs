@@ -94,7 +94,7 @@ fn put_long(folder: &Folder, at: &str, key: &str) {
 
 /// Whether what was acknowledged can be read, also when no more can be written.
 fn is_read(at: &str, key: &str) -> bool {
-    kv(at, &["get", key, "--table", "orders"]) == (Some(0), key.to_owned(), String::new())
+    kv(at, &["get", key, "--table", "orders", "--timeout", "60"]) == (Some(0), key.to_owned(), String::new())
 }
 
 #[test]

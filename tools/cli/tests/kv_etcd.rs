@@ -25,7 +25,13 @@ fn a_store_outlives_everything_that_happens_to_its_etcd() {
     put(&at, "c");
     etcd.kill();
     put(&at, "d");
+    // A command that looks for the store there asks it again.
+    let mut get = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    get.args(["kv", "get", "d", "--table", "orders", "--registry", &folder.registry(), "--timeout", "60"]);
+    let get = get.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
     etcd.start_again();
+    let got = get.wait_with_output().expect("it is a child");
+    assert!(got.status.success() && got.stdout == b"d", "{got:?}");
     read_again(&at, &["a", "b", "c", "d"]);
 
     // Who would be the primary waits for etcd, and for the lease of the one before.

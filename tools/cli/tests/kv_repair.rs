@@ -41,7 +41,7 @@ impl Copies {
     }
 
     fn scrub(&self, more: &[&str]) -> (Option<i32>, String, String) {
-        kv(&self.at, &[&["scrub"], more].concat())
+        kv(&self.at, &[&["scrub", "--timeout", "60"], more].concat())
     }
 
     /// What the logs hold, however long the files are.
@@ -134,7 +134,7 @@ fn a_primary_whose_log_was_damaged_while_it_was_off_reads_a_replica_and_says_so(
     let at = free_address();
     let (registry, data) = (folder.registry(), folder.of("primary"));
     farcall.args(["kv", "serve", "--at", &at, "--registry", &registry, "--data", &data]);
-    farcall.args(["--tables", "orders:replicated=2,flushed", "--memory", "16M", "--lease", "0.5"]);
+    farcall.args(["--tables", "orders:replicated=2,flushed", "--memory", "16M"]);
     let started = farcall.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
     let mut server = Server(started);
     let mut out = BufReader::new(server.0.stdout.take().expect("it is piped")).lines();

@@ -22,10 +22,14 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         (0..5).for_each(|number| put(&at, &format!("a{number}")));
         assert_eq!(whole_replicas(&at), 2, "{level}");
 
-        let count = |name: &str| counter(&primary, name);
-        assert_eq!((count("replicas_wanted"), count("replicas_whole")), (2, 2), "{level}");
-        assert!(count("groups") >= 5 && count("groups_under_256") == count("groups"), "{level}");
-        assert!(count("round_trips") >= 10, "each of two replicas was written to");
+        let wait_for = |name: &str, is_it: &dyn Fn(u64) -> bool| counter_of(&primary, name, is_it);
+        for name in ["replicas_wanted", "replicas_whole"] {
+            wait_for(name, &|replicas| replicas == 2);
+        }
+        let groups = wait_for("groups", &|groups| groups >= 5);
+        wait_for("groups_under_256", &|small| small >= groups);
+        // Each of two replicas was written to.
+        wait_for("round_trips", &|trips| trips >= 10);
 
         // A write that reaches one of two replicas is no acknowledged one, and says so.
         drop(first);
@@ -37,7 +41,7 @@ fn what_was_acknowledged_outlives_backups_and_primaries_that_are_killed() {
         let (_third, _) = folder.backup("third");
         (0..5).for_each(|number| put(&at, &format!("b{number}")));
         assert_eq!(whole_replicas(&at), 2, "{level}");
-        let (status, compared, sentence) = kv(&at, &["scrub"]);
+        let (status, compared, sentence) = kv(&at, &["scrub", "--timeout", "60"]);
         assert!(status == Some(0) && compared.contains("compared at 2 backups"), "{compared}{sentence}");
 
         // The primary goes with its disk; one that has nothing takes over.
@@ -74,7 +78,7 @@ fn a_table_that_a_client_creates_has_its_level_also_at_the_next_primary() {
     put(&at, "a");
     let created = create(&at, "stock", "replicated=1");
     assert_eq!(created, (Some(0), "created table stock, replicated=1\n".to_owned(), String::new()));
-    assert_eq!(kv(&at, &["put", "screws", "7", "--table", "stock"]).0, Some(0));
+    assert_eq!(kv(&at, &["put", "screws", "7", "--table", "stock", "--timeout", "60"]).0, Some(0));
     for level in ["replicated=2", "flushed", "replicated=1,flushed"] {
         let (status, _, sentence) = create(&at, "more", level);
         assert!(
@@ -86,7 +90,7 @@ fn a_table_that_a_client_creates_has_its_level_also_at_the_next_primary() {
     assert!(status == Some(2) && sentence.contains("is no level of a table"), "{sentence}");
     drop(primary);
     let (_next, at) = folder.primary("replicated=1", "next");
-    let get = kv(&at, &["get", "screws", "--table", "stock"]);
+    let get = kv(&at, &["get", "screws", "--table", "stock", "--timeout", "60"]);
     assert_eq!(get, (Some(0), "7".to_owned(), String::new()));
     // Without its backup it takes no more tables of that level.
     drop(backup);
@@ -114,7 +118,7 @@ fn what_a_directory_has_is_kept_in_a_file_and_restored_into_another_store() {
     let (backup, _) = folder.backup("first");
     let (primary, at) = folder.primary("replicated=1,flushed", "data");
     ["a", "b", "c"].iter().for_each(|key| put(&at, key));
-    assert_eq!(kv(&at, &["delete", "b", "--table", "orders"]).0, Some(0));
+    assert_eq!(kv(&at, &["delete", "b", "--table", "orders", "--timeout", "60"]).0, Some(0));
     let (data, file) = (folder.of("first"), folder.of("file"));
     let export = ["kv", "backup", "--data", &data, "--export", &file];
     let (status, _, sentence) = run(&export);
@@ -184,7 +188,7 @@ fn a_shard_moves_to_a_process_that_waits_for_it() {
     assert_eq!((status, &*sentence), (Some(0), ""), "{listing}");
     assert!(listing.starts_with(&format!("shard 0 is at {to}, and no more at {at}")), "{listing}");
     assert_eq!(primary.0.wait().expect("it is a child").code(), Some(0), "it ends well");
-    let get = ["kv", "get", "a", "--table", "orders", "--registry", &registry];
+    let get = ["kv", "get", "a", "--table", "orders", "--registry", &registry, "--timeout", "60"];
     assert_eq!(run(&get), (Some(0), "a".to_owned(), String::new()));
     put(&to, "b");
     assert_eq!(keys(&to), ["a", "b"]);
@@ -197,7 +201,7 @@ fn a_primary_that_stood_still_ends_and_the_next_one_serves_at_its_address() {
     let (mut primary, at) = folder.primary("replicated=1", "none");
     put(&at, "a");
     let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    let tables = ["--tables", "orders:replicated=1", "--memory", "16M", "--lease", "0.5"];
+    let tables = ["--tables", "orders:replicated=1", "--memory", "16M"];
     farcall.args(["kv", "serve", "--at", &at, "--registry", &folder.registry()]).args(tables);
     let next = farcall.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut next = Server(next.expect("the program runs"));
@@ -244,15 +248,20 @@ fn waits(process: u32) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).expect("Linux counts them")
 }
 
-/// A counter of a process, once it is not 0: they are brought up to date now and then.
+/// A counter of a process, once it is not 0.
 fn counter(server: &Server, name: &str) -> u64 {
+    counter_of(server, name, &|value| value > 0)
+}
+
+/// A counter of a process, once it is as it should be: they are brought up to date now and then.
+fn counter_of(server: &Server, name: &str, is_it: &dyn Fn(u64) -> bool) -> u64 {
     let mut value = 0;
     until(name, || {
         let (_, listing, _) = run(&["stat", &server.0.id().to_string()]);
         let line = listing.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
         let text = line.unwrap_or_else(|| panic!("{name} is counted")).split_whitespace().nth(1);
         value = text.and_then(|value| value.parse().ok()).expect("a number");
-        value > 0
+        is_it(value)
     });
     value
 }

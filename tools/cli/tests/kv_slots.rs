@@ -395,7 +395,9 @@ fn whoever_is_killed_a_range_has_one_owner_and_every_addition_happens_once() {
             match status {
                 Some(0) => (owner, done) = (other, done + 1),
                 _ => {
-                    assert!(sentence.contains("has a new primary"), "{said}{sentence}");
+                    // Or the other shard finds out first that it is gone.
+                    let whys = ["has a new primary", "does not answer in time", "has taken nothing for"];
+                    assert!(whys.iter().any(|why| sentence.contains(why)), "{said}{sentence}");
                     given_up += 1;
                 }
             }

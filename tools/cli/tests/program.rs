@@ -142,9 +142,11 @@ fn a_failure_gets_one_sentence_and_status_1() {
     let found = sentence(&["compare", "--program", "/bin/true", "--rows", "callRate8", "--blocks", "1"], 1);
     assert!(found.contains(" failed: its process ended without a report"), "{found}");
     assert!(found.contains("true)"), "it says which program: {found}");
-    let own_parent_has_no_counters = std::process::id().to_string();
-    let found = sentence(&["stat", &own_parent_has_no_counters], 1);
-    assert_eq!(found, format!("farcall: process {own_parent_has_no_counters} has no farcall counters"));
+    let mut sleep = Command::new("sleep").arg("600").spawn().expect("sleep runs");
+    let without_counters = sleep.id().to_string();
+    let found = sentence(&["stat", &without_counters], 1);
+    assert_eq!(found, format!("farcall: process {without_counters} has no farcall counters"));
+    sleep.kill().and_then(|()| sleep.wait()).expect("it runs");
     let found = sentence(&["perf", "--json", "/nonexistent/results"], 1);
     assert!(found.starts_with("farcall: cannot write to /nonexistent/results: "), "{found}");
 }

@@ -1,6 +1,7 @@
 //! What every source of names that can be written to does, run over each.
 
 use std::any::Any;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::Names;
 use super::etcd::Etcd;
 use super::etcd::testing;
 use crate::bootstrap::{Directory, LocalRanks, NameWatch, Rendezvous, Server};
+use crate::places::free_address;
 
 /// Far longer than anything here takes; reached only when something is broken.
 const PLENTY: Duration = Duration::from_secs(60);
@@ -149,9 +151,7 @@ fn a_registry_that_starts_again_is_complete_soon() {
 
 #[test]
 fn a_process_may_look_for_a_registry_before_it_is_there() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let place = free.local_addr().expect("bound");
-    drop(free);
+    let place: SocketAddr = free_address().parse().expect("an address");
     let early = Directory::open_later(&place.into(), 100).expect("a thread");
     let watch = Names::watch(&early, "orders").expect("any name can be watched");
     Names::register(&early, "orders", "ring+shm#0", address("a"), LEASE).expect("room");

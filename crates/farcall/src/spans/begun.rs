@@ -126,7 +126,7 @@ impl BegunSpan {
         let end = Clock::new().now();
         let nanos = end.as_nanos().saturating_sub(begin.as_nanos());
         if !recording.wants(kind, &name, nanos) {
-            return;
+            return recording.count();
         }
         let mut stages = followed.stages(end);
         stages.truncate(STAGES_MAX);
@@ -134,6 +134,7 @@ impl BegunSpan {
         let begin = stages.iter().map(|stage| stage.begin).min().map_or(begin, |first| first.min(begin));
         let failure = failure.map(|failure| cut(failure, FAILURE_BYTES_MAX).to_owned());
         recording.add(Span { context, parent, kind, name, service, begin, end, failure, stages });
+        recording.count();
     }
 }
 

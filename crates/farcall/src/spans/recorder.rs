@@ -72,20 +72,23 @@ impl Recording {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a span that has ended; says whether it is one of the slowest so far.
+    /// Whether a span that has ended is one of the slowest so far.
     pub fn wants(&self, kind: SpanKind, name: &str, nanos: u64) -> bool {
         let window = self.window();
         let (wants, has_room) =
             (window.slowest.wants(kind, name, nanos), window.slowest.has_room(kind, name));
         drop(window);
-        let counters = counters();
-        counters.ended.increment();
-        counters.names_left_out.add(u64::from(!has_room));
+        counters().names_left_out.add(u64::from(!has_room));
         wants
     }
 
     pub fn add(&self, span: Span) {
         self.window().slowest.add(span);
+    }
+
+    /// Counts a span that has ended, and that was added if it is wanted.
+    pub fn count(&self) {
+        counters().ended.increment();
     }
 
     /// The spans of a window when it is over, and whether it is the last.

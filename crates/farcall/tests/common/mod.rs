@@ -7,6 +7,8 @@ pub mod life;
 pub mod litter;
 pub mod load;
 pub mod network;
+#[path = "../../../../tools/cli/tests/common/places.rs"]
+pub mod places;
 pub mod post;
 pub mod stream;
 pub mod victim;

@@ -5,6 +5,7 @@
 
 use core::fmt::Write;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use farcall_lab::explain::page::{escape, page};
@@ -27,7 +28,9 @@ pub fn run(serve: &ServeReport) -> Result<(), Failure> {
     let count = runs(&serve.folder)?.len();
     let server = Server::bind(&serve.listen)?;
     let folder = serve.folder.display();
-    println!("{count} runs of {folder} are shown at http://{}/", server.address());
+    let address = server.address();
+    writeln!(io::stdout(), "{count} runs of {folder} are shown at http://{address}/")
+        .map_err(Failure::output)?;
     server.serve(&|request: &Request| {
         answer(&serve.folder, request).unwrap_or_else(|failure| Answer::failed(&failure))
     })

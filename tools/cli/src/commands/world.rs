@@ -61,9 +61,7 @@ fn end_with_reason(world: &Weak<World>) {
         missing.iter().for_each(|error| world.note(error));
         missing
     });
-    for sentence in missing.iter().flat_map(|error| Failure::run(error).sentences()) {
-        eprintln!("farcall: {sentence}");
-    }
+    missing.iter().for_each(|error| Failure::run(error).tell());
     std::process::exit(if missing.is_empty() { 128 + SIGTERM } else { 1 });
 }
 

@@ -49,7 +49,7 @@ impl Slurm {
         let mut slurm = Self { daemons: Vec::new(), folder, hosts, nodes };
         slurm.configure();
         slurm.start_daemons();
-        slurm.wait_until_idle();
+        slurm.wait_for("cluster of Slurm", |slurm| slurm.states() == vec!["idle"; slurm.nodes]);
         Ok(slurm)
     }
 
@@ -140,19 +140,24 @@ CgroupAutomount=no
             daemon.args(["-D", "-N", &format!("node{node}"), "-f", &path("slurm.conf")]);
             daemon
         });
-        let commands: Vec<Command> = [munged, controller].into_iter().chain(nodes).collect();
-        for mut command in commands {
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            self.daemons.push(command.spawn().expect("it is installed"));
-        }
+        let commands: Vec<Command> = [controller].into_iter().chain(nodes).collect();
+        self.start_daemon(munged);
+        // The others end where they cannot ask it.
+        self.wait_for("munge", |slurm| slurm.file("munge.socket").exists());
+        commands.into_iter().for_each(|command| self.start_daemon(command));
     }
 
-    fn wait_until_idle(&mut self) {
+    fn start_daemon(&mut self, mut command: Command) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemons.push(command.spawn().expect("it is installed"));
+    }
+
+    fn wait_for(&mut self, what: &str, is_there: impl Fn(&Self) -> bool) {
         let end = Instant::now() + STARTING_MAX;
-        while self.states() != vec!["idle"; self.nodes] {
+        while !is_there(self) {
             let has_ended =
                 self.daemons.iter_mut().any(|daemon| daemon.try_wait().is_ok_and(|end| end.is_some()));
-            assert!(!has_ended && Instant::now() < end, "no cluster of Slurm:\n{}", self.log());
+            assert!(!has_ended && Instant::now() < end, "no {what}:\n{}", self.log());
             // Not to wait for something that will have happened: sinfo is asked until it has.
             std::thread::sleep(ASK_EVERY);
         }

@@ -24,7 +24,7 @@ use super::state::{State, WaitError, Watch};
 use super::thread::{RENEWALS_PER_LEASE, Shared};
 
 /// How long the registry may take to say which ranks are missing at a barrier.
-const MISSING_WITHIN: Duration = Duration::from_millis(500);
+const MISSING_WITHIN: Duration = Duration::from_secs(2);
 
 /// Membership; dropping it leaves the registry.
 pub(super) struct Member {

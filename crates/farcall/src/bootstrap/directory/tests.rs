@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use super::super::limits::BYTES_PER_MEMBER_MAX;
 use super::super::{KEYS_PER_RANK_MAX, Refusal, Rendezvous};
 use super::*;
+use crate::places::free_address;
 
 /// Far longer than anything here takes; reached only when something is broken.
 const PLENTY: Duration = Duration::from_secs(60);
@@ -169,9 +170,7 @@ fn another_size_or_host_list_is_refused() {
 
 #[test]
 fn an_absent_rendezvous_is_reported_when_the_time_is_over() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    drop(listener);
+    let address: SocketAddr = free_address().parse().expect("an address");
     let error = Directory::join(&address.into(), 0, 1, 1, LITTLE).expect_err("nobody listens").to_string();
     assert!(
         error.starts_with(&format!("the rendezvous at {address} cannot be reached within 50ms")),
@@ -181,7 +180,7 @@ fn an_absent_rendezvous_is_reported_when_the_time_is_over() {
 
 #[test]
 fn a_rendezvous_that_starts_late_is_found() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listener = TcpListener::bind(free_address()).expect("a free port");
     let address = listener.local_addr().expect("bound");
     std::thread::scope(|scope| {
         let joined = scope.spawn(|| join(address, 0, 1, 1));

@@ -1,6 +1,5 @@
 //! Real etcds, of one member or of several, for tests.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::EtcdPlace;
 use super::gateway::{Gateway, number_of};
 use crate::bootstrap::HostPort;
+use crate::places::free_port;
 
 /// Far longer than its start takes.
 const PLENTY: Duration = Duration::from_secs(120);
@@ -53,15 +53,13 @@ impl Server {
             return None;
         }
         let folder = std::env::temp_dir().join(format!("farcall-etcd-{}-{name}", std::process::id()));
-        let bound = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let free: Vec<_> = (0..count).map(|_| [bound(), bound()]).collect();
-        let port = |listener: &TcpListener| listener.local_addr().expect("bound").port();
-        let ports = free.iter().map(|two| two.each_ref().map(port));
-        let members = ports.map(|ports| Member { child: None, ports }).collect();
-        drop(free);
-        let mut server = Self { members, folder };
-        server.start_again();
-        Some(server)
+        // A port may be another's by now: then other ones are tried.
+        let started = (0..100).find_map(|_| {
+            let member = |_| Member { child: None, ports: [free_port(), free_port()] };
+            let mut server = Self { members: (0..count).map(member).collect(), folder: folder.clone() };
+            server.starts().then_some(server)
+        });
+        Some(started.expect("an etcd that stays"))
     }
 
     /// Where it is.
@@ -72,6 +70,11 @@ impl Server {
 
     /// Starts the members that do not run, with what they have stored, and waits until they answer.
     pub fn start_again(&mut self) {
+        assert!(self.starts(), "an etcd has ended");
+    }
+
+    /// The same; whether none of them has ended.
+    fn starts(&mut self) -> bool {
         let cluster: Vec<_> = self
             .members
             .iter()
@@ -92,13 +95,18 @@ impl Server {
             member.child =
                 Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it was found"));
         }
-        for member in &self.members {
+        for member in &mut self.members {
             let (gateway, begun) = (Gateway::new(vec![member.place()]), Instant::now());
             while let Err(error) = gateway.ask("kv/range", &json!({ "key": "AA==" }), PLENTY) {
+                let child = member.child.as_mut().expect("it was started");
+                if child.try_wait().expect("it is a child").is_some() {
+                    return false;
+                }
                 assert!(begun.elapsed() < PLENTY, "{error}");
                 std::thread::yield_now();
             }
         }
+        true
     }
 
     /// The number of the member that leads the others, once one does.

@@ -7,7 +7,7 @@ mod exposition;
 mod families;
 mod watch;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use crate::arguments::runs::Export;
@@ -30,11 +30,12 @@ pub fn run(export: &Export) -> Result<(), Failure> {
     };
     let Some(listen) = &export.listen else {
         let text: String = text(Format::Plain)?;
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output);
     };
     let server = Server::bind(listen)?;
-    println!("counters are served at http://{}/metrics", server.address());
+    let address = server.address();
+    writeln!(io::stdout(), "counters are served at http://{address}/metrics").map_err(Failure::output)?;
     notify::ready();
     server.serve(&|request: &Request| {
         if request.path != "/metrics" {

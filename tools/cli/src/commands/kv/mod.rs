@@ -82,7 +82,8 @@ impl KvCommand {
 /// Runs the command.
 pub fn run(kv: &mut Kv) -> Result<(), Failure> {
     if let Some(place) = kv.command.client_place() {
-        place::find_in_registry(place)?;
+        let within = place.look_within();
+        place::find_in_registry(place, within)?;
     }
     match &kv.command {
         KvCommand::Serve(serve) => serve::run(serve),

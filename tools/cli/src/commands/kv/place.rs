@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::io::ErrorKind;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use farcall::bootstrap::{
     Bootstrap, BootstrapError, HostPort, JoinError, KEY_FILE_VARIABLE, Refusal, random_incarnation,
 };
 use farcall::{Node, TransportKind};
+use farcall_kv::placement::{KeeperError, SlotMap, load_map};
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_replica::{ClaimError, Record, Registry, RegistryError};
 
@@ -44,11 +46,45 @@ pub fn first_primary(registry: &RegistryPlace) -> Result<Option<HostPort>, Failu
     primary.map(Some).ok_or_else(|| Failure::run(ClaimError::Damaged))
 }
 
+/// Asks a registry again that does not answer and may come back, until it has been asked for so long.
+fn ask_again<T, E>(
+    registry: &RegistryPlace,
+    within: Duration,
+    is_silence: impl Fn(&E) -> bool,
+    mut ask: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let deadline = Instant::now() + within;
+    let may_come_back = matches!(registry, RegistryPlace::Etcd(_));
+    loop {
+        match ask() {
+            Err(why) if may_come_back && is_silence(&why) && Instant::now() < deadline => {
+                thread::sleep(LOOK_AGAIN);
+            }
+            answered => return answered,
+        }
+    }
+}
+
+/// The map of hash slots in the registry at that place, which may be silent for as long as the command looks
+/// for the store.
+pub fn map_in(
+    registry: &mut OpenRegistry,
+    (at, place): (&RegistryPlace, &KvPlace),
+    shards: u32,
+) -> Result<Arc<SlotMap>, Failure> {
+    let is_silence = |error: &KeeperError| matches!(error, KeeperError::Registry(_));
+    let loaded = ask_again(at, place.look_within(), is_silence, || load_map(registry, shards));
+    loaded.map(|(map, _)| map).map_err(Failure::run)
+}
+
 /// Takes the address of shard 0's primary from the registry, if one is given. One that has no store is none
-/// that was meant: whatever is at `--at` instead is another store.
-pub fn find_in_registry(place: &mut KvPlace) -> Result<(), Failure> {
+/// that was meant: whatever is at `--at` instead is another store. One that does not answer and may come back
+/// is asked again for so long.
+pub fn find_in_registry(place: &mut KvPlace, within: Duration) -> Result<(), Failure> {
     let Some(registry) = &place.registry else { return Ok(()) };
-    place.at = first_primary(registry)?.ok_or_else(|| {
+    let is_silence = |why: &Failure| matches!(why, Failure::Outcome(Outcome::Unreachable, _));
+    let found = ask_again(registry, within, is_silence, || first_primary(registry))?;
+    place.at = found.ok_or_else(|| {
         unreachable(format!("the registry {registry} has no store; check its name, or {START}"))
     })?;
     Ok(())

@@ -6,11 +6,12 @@ use std::thread;
 use std::time::Instant;
 
 use farcall_base::printable;
-use farcall_kv::placement::{SlotMap, SlotMove, SlotRange, begin_move, give_up_move, load_map};
+use farcall_kv::placement::{SlotMap, SlotMove, SlotRange, begin_move, give_up_move};
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_replica::{Record, Registry};
 use serde_json::json;
 
+use super::place::map_in;
 use super::{SCHEMA, spread};
 use crate::arguments::kv::KvMoveSlots;
 use crate::failure::Failure;
@@ -37,12 +38,12 @@ pub fn run(moved: &KvMoveSlots) -> Result<(), Failure> {
     let mut registry = OpenRegistry::open(at).map_err(Failure::run)?;
     let shards = shards_of(&mut registry, at)?;
     let number = match give_up {
-        true => give_up_one(&mut registry, shards, moved)?,
+        true => give_up_one(&mut registry, (at, shards), moved)?,
         false => begin_move(&mut registry, shards, (*slots, *from, *to)).map_err(Failure::run)?,
     };
     let begun = Instant::now();
     let ended = loop {
-        let (map, _) = load_map(&mut registry, shards).map_err(Failure::run)?;
+        let map = map_in(&mut registry, (at, place), shards)?;
         if map.moves().iter().all(|it| it.number != number) {
             break outcome_of(&map, (number, *slots), (*from, *to));
         }
@@ -83,9 +84,13 @@ pub fn run(moved: &KvMoveSlots) -> Result<(), Failure> {
 }
 
 /// Gives up the move that the arguments name; gives its number.
-fn give_up_one(registry: &mut OpenRegistry, shards: u32, moved: &KvMoveSlots) -> Result<u64, Failure> {
-    let KvMoveSlots { slots, from, to, .. } = moved;
-    let (map, _) = load_map(registry, shards).map_err(Failure::run)?;
+fn give_up_one(
+    registry: &mut OpenRegistry,
+    (at, shards): (&RegistryPlace, u32),
+    moved: &KvMoveSlots,
+) -> Result<u64, Failure> {
+    let KvMoveSlots { slots, from, to, place, .. } = moved;
+    let map = map_in(registry, (at, place), shards)?;
     let is_it = |it: &&SlotMove| (it.range, it.from, it.to) == (*slots, *from, *to);
     let number = map.moves().iter().find(is_it).map(|it| it.number).ok_or_else(|| {
         Failure::Run(format!("slots {slots} are not on their way from shard {from} to shard {to}"))

@@ -2,13 +2,13 @@
 
 use farcall_base::printable;
 use farcall_kv::Failure as KvFailure;
-use farcall_kv::placement::load_map;
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_kv::wire::Replication;
 use farcall_lab::units::Size;
 use farcall_replica::{ClaimError, Record, Registry, ReplicaStage, ReplicaStatus};
 use serde_json::json;
 
+use super::place::map_in;
 use super::refused::Failed;
 use super::way::Connection;
 use super::{SCHEMA, placement};
@@ -31,9 +31,9 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
     };
     let client = connection.client()?;
     // First: a shard that is away ends this.
-    if let Some(registry) = &status.place.registry {
-        let mut registry = OpenRegistry::open(registry).map_err(Failure::run)?;
-        let (map, _) = load_map(&mut registry, client.shards()).map_err(Failure::run)?;
+    if let Some(at) = &status.place.registry {
+        let mut registry = OpenRegistry::open(at).map_err(Failure::run)?;
+        let map = map_in(&mut registry, (at, &status.place), client.shards())?;
         placement::show(&map, &mut report)?;
     }
     let mut lacking = Vec::new();

@@ -128,7 +128,7 @@ impl<'a> Way<'a> {
             failed = Some(failure);
             thread::sleep(ASK_AGAIN_AFTER);
             // A registry that does not answer now does not say that the primary is elsewhere.
-            let _ = find_in_registry(&mut place);
+            let _ = find_in_registry(&mut place, Duration::ZERO);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Starting the programs of others: on one core each, for a bounded time, and never left behind.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use farcall_limit::{Core, CorePair};
@@ -20,6 +22,10 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(5);
 
 /// The time between two looks whether it does.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(2);
+
+/// Where servers of others listen: below the ports that the kernel gives to connections, which could take one
+/// before its server has it.
+const PORTS: Range<u16> = 20_000..32_000;
 
 /// What puts a rank on its core: rank 0 takes the time.
 const ON_ITS_CORE: &str = "case \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" in 0) core=$1;; *) core=$2;; esac; \
@@ -109,11 +115,21 @@ impl Drop for Server {
     }
 }
 
-/// A port on which nothing listens now.
+/// A port on which nothing listens now, another one each time.
 pub fn free_port() -> Result<u16, PeerError> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port())
-        .map_err(|error| PeerError::Start { program: "a listener".to_owned(), why: error.to_string() })
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let count = u32::from(PORTS.end - PORTS.start);
+    // Processes that run side by side begin elsewhere.
+    let begun = std::process::id().wrapping_mul(37) % count;
+    let mut ports = (0..count).map(|_| {
+        let next = TAKEN.fetch_add(1, Ordering::Relaxed) % count;
+        PORTS.start + ((begun + next * 331) % count) as u16
+    });
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    ports.find(is_free).ok_or_else(|| PeerError::Start {
+        program: "a listener".to_owned(),
+        why: format!("no port from {} to {} is free", PORTS.start, PORTS.end),
+    })
 }
 
 /// Whether something listens there, without a connection that the server would take for its client.
