@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
+use farcall_base::Random;
 use farcall_kv::resp::{Front, ListenError, Options, Place, ServerFiles};
 use farcall_kv::store::MEMORY_BYTES_MIN;
 use proofs::{Folder, has_openssl, write_secret};
@@ -144,6 +145,87 @@ fn the_end_of_a_client_is_seen_after_its_last_reply() {
     assert_eq!(client.reply_bytes(), None);
 }
 
+/// What a client's side of TLS has to send.
+fn ciphertext(stream: &mut TlsStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while stream.conn.wants_write() {
+        stream.conn.write_tls(&mut bytes).expect("memory");
+    }
+    bytes
+}
+
+#[test]
+fn what_follows_the_end_of_a_client_holds_nobody_up() {
+    let Some(folder) = folder() else { return };
+    let served = served(files(&folder));
+    let config = config(&folder, "ca", None);
+    let mut client = client(&served, Arc::clone(&config));
+    assert_eq!(client.ask("PING"), "+PONG");
+    client.send(&[b"PING"]);
+    client.stream.conn.send_close_notify();
+    let mut bytes = ciphertext(&mut client.stream);
+    bytes.extend_from_slice(&[23; 20_000]);
+    client.stream.sock.write_all(&bytes).expect("it reads");
+    assert_eq!(client.reply(), "+PONG");
+    assert_eq!(client.reply_bytes(), None);
+    assert_eq!(self::client(&served, config).ask("PING"), "+PONG");
+}
+
+#[test]
+fn requests_are_answered_however_records_and_segments_part_them() {
+    let Some(folder) = folder() else { return };
+    let served = served(files(&folder));
+    let config = config(&folder, "ca", None);
+    let long = vec![b'v'; 200_000];
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut client = client(&served, Arc::clone(&config));
+        client.stream.conn.set_buffer_limit(None);
+        assert_eq!(client.ask("PING"), "+PONG");
+        let pings = 1 + random.below(3000) as usize;
+        let mut requests = request(&[b"SET", b"key", &long]);
+        (0..pings).for_each(|_| requests.extend(request(&[b"PING"])));
+        let mut records = Vec::new();
+        let mut rest = &requests[..];
+        while !rest.is_empty() {
+            // Short and full records in turn.
+            let most = [20, 300, 16_384][random.below(3) as usize];
+            let (record, behind) = rest.split_at(rest.len().min(1 + random.below(most) as usize));
+            client.stream.conn.writer().write_all(record).expect("memory");
+            records.extend(ciphertext(&mut client.stream));
+            rest = behind;
+        }
+        let mut sock = client.stream.sock.try_clone().expect("a socket");
+        let sending = std::thread::spawn(move || {
+            let mut rest = &records[..];
+            while !rest.is_empty() {
+                let (segment, behind) = rest.split_at(rest.len().min(1 + random.below(40_000) as usize));
+                sock.write_all(segment).expect("it reads");
+                rest = behind;
+            }
+        });
+        assert_eq!(client.reply(), "+OK", "seed {seed}");
+        (0..pings).for_each(|ping| assert_eq!(client.reply(), "+PONG", "seed {seed}, {ping} of {pings}"));
+        sending.join().expect("it sends all");
+    }
+}
+
+#[test]
+fn what_came_before_a_broken_record_counts() {
+    let Some(folder) = folder() else { return };
+    let served = served(files(&folder));
+    let mut client = client(&served, config(&folder, "ca", None));
+    assert_eq!(client.ask("PING"), "+PONG");
+    client.send(&[b"SET", b"key", b"value"]);
+    client.stream.conn.writer().write_all(&request(&[b"PING"])).expect("memory");
+    let mut bytes = ciphertext(&mut client.stream);
+    // Of the last record, which has its proof at its end.
+    *bytes.last_mut().expect("a record") ^= 1;
+    client.stream.sock.write_all(&bytes).expect("it reads");
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(served.client().ask("GET key"), "$5|value");
+}
+
 #[test]
 fn who_speaks_no_tls_is_sent_away_and_the_others_are_served() {
     let Some(folder) = folder() else { return };
@@ -259,7 +341,11 @@ fn a_door_of_tls_without_a_certificate_is_an_error() {
     let place = [Place::Tls("127.0.0.1:0".to_owned())];
     let bound = Front::bind(&place, Options::default(), shard());
     assert!(matches!(bound, Err(ListenError::NoCertificate { .. })), "{bound:?}");
-    let absent = ServerFiles { certificate: folder.path("absent"), ..files(&folder) };
-    let bound = Front::bind(&place, Options { tls: Some(absent), ..Options::default() }, shard());
-    assert!(matches!(bound, Err(ListenError::Tls(_))), "{bound:?}");
+    let pipe = folder.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a folder of our own");
+    for certificate in [folder.path("absent"), pipe] {
+        let unread = ServerFiles { certificate, ..files(&folder) };
+        let bound = Front::bind(&place, Options { tls: Some(unread), ..Options::default() }, shard());
+        assert!(matches!(bound, Err(ListenError::Tls(_))), "{bound:?}");
+    }
 }

@@ -62,6 +62,8 @@ pub struct Connection {
     pub is_held: bool,
     /// They wait until the log takes more.
     pub is_paused: bool,
+    /// It is among those of which more was deciphered than was read.
+    pub is_unread: bool,
     /// Nothing follows what is in `output`.
     pub is_closing: bool,
     /// What is remembered of a client that speaks memcached's protocol.
@@ -88,6 +90,7 @@ impl Connection {
             counted_bytes: 0,
             is_held: false,
             is_paused: false,
+            is_unread: false,
             is_closing: false,
             memcached: None,
         }

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use farcall::said::{Kind, Level};
 use farcall_tcp::TlsServer;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -50,8 +51,14 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How often stuck clients are looked for.
 const LOOK_EVERY_MS: u64 = 100;
 
+/// Parts of handshakes of TLS that a turn does: each may sign with a long key, which takes milliseconds.
+const HANDSHAKES_PER_TURN: usize = 4;
+
 /// How long a handshake of TLS may take.
 const HANDSHAKE_MS_MAX: u64 = 10_000;
+
+/// What is said of files that changed and are of no use.
+static NOT_RENEWED: Kind = Kind::new(Level::Warning, "certificates that were not renewed");
 
 /// The token of what stops the loop; listeners count from 1, and clients have the upper bit.
 const STOP: u64 = 0;
@@ -77,6 +84,8 @@ pub struct Front {
     arena: Vec<u8>,
     /// Bytes of something long that may still be read in this turn.
     long_left: usize,
+    /// Parts of handshakes that may still be done in this turn.
+    handshakes_left: usize,
     /// Turns that had more to read than they do.
     full_turns: usize,
     ready: Vec<Ready>,
@@ -144,6 +153,7 @@ impl Front {
             options,
             arena: vec![0; TURN_BYTES],
             long_left: 0,
+            handshakes_left: 0,
             full_turns: 0,
             ready: Vec::new(),
             unread: Vec::new(),
@@ -192,6 +202,12 @@ impl Front {
             self.engine.begin_turn(unix_ms());
             let mut at = 0;
             self.long_left = TURN_LONG_BYTES;
+            self.handshakes_left = HANDSHAKES_PER_TURN;
+            // Whoever is first in one turn of those that do not read all is last in the next.
+            let unread_are_first = self.full_turns.is_multiple_of(2);
+            if unread_are_first {
+                self.attend_unread(&mut at);
+            }
             // When there was more to read than a turn does, another one is the first in the next.
             let first = self.full_turns % events.len().max(1);
             for event in events[first..].iter().chain(&events[..first]) {
@@ -206,8 +222,8 @@ impl Front {
                     number => self.accept((number - 1) as usize),
                 }
             }
-            for client in core::mem::take(&mut self.unread) {
-                self.attend(client, EventFlags::IN, &mut at);
+            if !unread_are_first {
+                self.attend_unread(&mut at);
             }
             self.full_turns += usize::from(self.long_left == 0 || at == self.arena.len());
             next = self.execute();
@@ -270,10 +286,29 @@ impl Front {
         }
     }
 
+    /// Reads from clients of which more was deciphered than was read, unless an event led to them before.
+    fn attend_unread(&mut self, at: &mut usize) {
+        let mut unread = core::mem::take(&mut self.unread);
+        let first = self.full_turns % unread.len().max(1);
+        unread.rotate_left(first);
+        for client in unread {
+            let connection = self.engine.clients.get(client);
+            if connection.is_some_and(|connection| connection.is_unread) {
+                self.attend(client, EventFlags::IN, at);
+            }
+        }
+    }
+
     /// Reads what a client sent, to the arena from `at` on.
     fn attend(&mut self, client: Handle, flags: EventFlags, at: &mut usize) {
         let now_ms = self.engine.now_ms();
         let Some(connection) = self.engine.clients.get(client) else { return };
+        connection.is_unread = false;
+        if connection.socket.is_handshaking() {
+            // Its socket says again that something has come.
+            let Some(left) = self.handshakes_left.checked_sub(1) else { return };
+            self.handshakes_left = left;
+        }
         let mut is_lost = false;
         if flags.contains(EventFlags::OUT) {
             is_lost = connection.flush(now_ms).is_err();
@@ -359,7 +394,9 @@ impl Front {
     /// Follows the files of TLS, and sends those away that do not come to an end with its handshake.
     fn renew_tls(&mut self, now_ms: u64) {
         let Some(tls) = &mut self.tls else { return };
-        tls.renew();
+        if let Err(why) = tls.renew() {
+            NOT_RENEWED.say(format_args!("clients are shown the certificate that was read before: {why}"));
+        }
         let since_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
         let is_late = |connection: &Connection| {
             connection.socket.is_handshaking() && connection.session.since_ms <= since_ms
@@ -443,7 +480,8 @@ impl Front {
             self.engine.clients.count_bytes(client);
             let Some(connection) = self.engine.clients.get(client) else { continue };
             let interest = connection.interest();
-            if interest.contains(EventFlags::IN) && connection.socket.unread_bytes() > 0 {
+            let is_unread = interest.contains(EventFlags::IN) && connection.socket.unread_bytes() > 0;
+            if is_unread && !core::mem::replace(&mut connection.is_unread, true) {
                 self.unread.push(client);
             }
             if interest != connection.watched {

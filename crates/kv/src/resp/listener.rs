@@ -45,6 +45,9 @@ impl core::str::FromStr for Place {
         if let Some(address) = text.strip_prefix(TLS_PREFIX) {
             return is_address(address).then(|| Self::Tls(address.to_owned())).ok_or_else(no_place);
         }
+        if text.contains("://") {
+            return Err(no_place());
+        }
         if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
             return Ok(Self::Unix(path.into()));
         }
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(place("tls://[::1]:0"), Ok(Place::Tls("[::1]:0".to_owned())));
         assert_eq!(place("./a.sock"), Ok(Place::Unix("./a.sock".into())));
         assert_eq!(place("unix:a.sock"), Ok(Place::Unix("a.sock".into())));
-        for text in ["", "a", ":1", "a:", "a:65536", "tls://a"] {
+        for text in ["", "a", ":1", "a:", "a:65536", "tls://a", "rediss://a:1"] {
             assert!(place(text).is_err(), "{text}");
         }
     }

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as WallTime};
 
 use farcall_driver::FileStamp;
+use rustix::fs::OFlags;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -58,8 +59,13 @@ fn stamps(paths: &[&PathBuf]) -> Stamps {
     paths.iter().map(|path| path.metadata().ok().map(|file| FileStamp::of(&file))).collect()
 }
 
+/// Opens a file; what could make a reader wait is none.
 fn open(path: &Path) -> Result<File, TlsError> {
-    File::open(path).map_err(|error| unreadable(path, &error))
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| unreadable(path, &error))?;
+    let is_file = file.metadata().map_err(|error| unreadable(path, &error))?.is_file();
+    if is_file { Ok(file) } else { Err(unreadable(path, &io::Error::other("it is no regular file"))) }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> TlsError {

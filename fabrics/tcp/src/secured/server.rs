@@ -25,8 +25,11 @@ const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// Keys and buffers of a client that is quiet (measured: 1,500 clients took 8.3 KB each, all told).
 const QUIET_BYTES: usize = 8 << 10;
 
-/// Where so much has come, all of it is taken: TLS keeps no more than a record that is not whole.
-const LEAST_SOCKET_BYTES: usize = 4 << 10;
+/// What a client takes more once it has sent much at a time: a record that is not whole, and the next one.
+const LONG_BYTES: usize = 2 * RECORD_BYTES_MAX;
+
+/// What is read without making room for more than a quiet client has.
+const SHORT_BYTES: usize = 4 << 10;
 
 /// What a server shows, and whom it believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,20 +82,30 @@ impl TlsServer {
     }
 
     /// Reads the files again if they have changed, at most once a second. Connections that are up stay; what
-    /// cannot be read changes nothing, and is tried again.
-    pub fn renew(&mut self) {
-        let Some(stamps) = self.watched.changed(&self.files.all()) else { return };
-        if let Ok(config) = self.files.read() {
-            self.config = config;
-            self.watched.seen(stamps);
-        }
+    /// cannot be read changes nothing, is an error, and is tried again.
+    pub fn renew(&mut self) -> Result<(), TlsError> {
+        let Some(stamps) = self.watched.changed(&self.files.all()) else { return Ok(()) };
+        self.config = self.files.read()?;
+        self.watched.seen(stamps);
+        Ok(())
     }
 
     /// TLS for a client that has connected.
     pub fn accept(&self) -> Result<TlsClient, TlsError> {
         let mut connection = ServerConnection::new(Arc::clone(&self.config)).map_err(unusable)?;
         connection.set_buffer_limit(Some(AHEAD_BYTES_MAX));
-        Ok(TlsClient { connection, unread: 0, has_ended: false, is_proved: false })
+        Ok(TlsClient {
+            connection,
+            received: Vec::new(),
+            taken: 0,
+            unread: 0,
+            fault: None,
+            has_ended: false,
+            is_proved: false,
+            handshake_bytes: 0,
+            undelivered_bytes: 0,
+            has_sent_much: false,
+        })
     }
 }
 
@@ -100,11 +113,22 @@ impl TlsServer {
 #[derive(Debug)]
 pub struct TlsClient {
     connection: ServerConnection,
+    /// Bytes of TLS that were received, of which so many were deciphered. The others wait until what was
+    /// deciphered before is read: rustls holds little of it.
+    received: Vec<u8>,
+    taken: usize,
     /// Bytes of the client's that were deciphered and not read.
     unread: usize,
+    /// Why it cannot go on once they are read.
+    fault: Option<io::Error>,
     /// Nothing comes any more.
     has_ended: bool,
     is_proved: bool,
+    /// Bytes of the handshake: what the client shows is kept.
+    handshake_bytes: usize,
+    /// Bytes that came since something could be read.
+    undelivered_bytes: usize,
+    has_sent_much: bool,
 }
 
 impl TlsClient {
@@ -113,9 +137,10 @@ impl TlsClient {
         self.connection.is_handshaking()
     }
 
-    /// How many bytes can be read that the socket does not announce; the end counts as one.
+    /// How many bytes can be read, at most, that the socket does not announce; the end counts as one.
     pub fn unread_bytes(&self) -> usize {
-        self.unread + usize::from(self.has_ended)
+        let waits = self.received.len() - self.taken;
+        self.unread + waits + usize::from(self.has_ended || self.fault.is_some())
     }
 
     /// Whether something waits for the socket.
@@ -125,7 +150,9 @@ impl TlsClient {
 
     /// Memory that it takes, at most.
     pub fn memory_bytes(&self) -> usize {
-        QUIET_BYTES + self.unread + if self.wants_write() { AHEAD_BYTES_MAX } else { 0 }
+        let ahead = if self.wants_write() { AHEAD_BYTES_MAX } else { 0 };
+        let long = if self.has_sent_much { LONG_BYTES } else { 0 };
+        QUIET_BYTES + self.handshake_bytes + self.received.len() + self.unread + ahead + long
     }
 
     /// Who the client is, once, when the handshake is over and it has shown a certificate.
@@ -140,51 +167,79 @@ impl TlsClient {
 
     /// Reads what the client sent: how many bytes, `None` when there are none yet, and 0 at the end.
     pub fn read(&mut self, socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> {
-        let mut taken = self.take_unread(to)?;
-        while taken < to.len() && !self.has_ended {
-            // Nothing is read that neither `to` nor a record which is not whole has room for.
-            let most = (to.len() - taken).saturating_sub(RECORD_BYTES_MAX);
-            let most = most.clamp(LEAST_SOCKET_BYTES, SOCKET_BYTES);
-            let mut ciphertext = [0; SOCKET_BYTES];
-            let came = match recv(socket, &mut ciphertext[..most], RecvFlags::DONTWAIT) {
-                Ok((came, _)) => came,
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(error) => return Err(error.into()),
-            };
-            if came == 0 {
-                self.has_ended = true;
-            }
-            let mut rest = &ciphertext[..came];
-            while !rest.is_empty() {
-                self.connection.read_tls(&mut rest)?;
-                self.process(socket)?;
-                taken += self.take_unread(&mut to[taken..])?;
-            }
-            if came < most {
+        let (mut read, mut may_have_more) = (0, true);
+        loop {
+            read += self.take_unread(&mut to[read..])?;
+            if read == to.len() || self.has_ended || self.fault.is_some() {
                 break;
             }
+            if self.received.is_empty() {
+                may_have_more = may_have_more && self.receive(socket)?;
+                if self.received.is_empty() {
+                    break;
+                }
+            }
+            self.decipher(socket)?;
         }
-        let is_end = taken == 0 && self.has_ended && self.unread == 0;
-        Ok(if taken > 0 || is_end { Some(taken) } else { None })
+        match self.fault.take_if(|_| read == 0) {
+            Some(fault) => Err(fault),
+            None if read > 0 || self.has_ended => Ok(Some(read)),
+            None => Ok(None),
+        }
     }
 
-    /// Deciphers what has come, and answers a handshake.
-    fn process(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// Receives what has come, if anything; whether more may have.
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut bytes = [0; SOCKET_BYTES];
+        let came = match recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((came, _)) => came,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        self.has_ended = came == 0;
+        self.received.extend_from_slice(&bytes[..came]);
+        if self.is_handshaking() {
+            self.handshake_bytes += came;
+        }
+        self.undelivered_bytes += came;
+        self.has_sent_much |= self.undelivered_bytes > SHORT_BYTES;
+        Ok(came == bytes.len())
+    }
+
+    /// Deciphers a part of what was received, and answers a handshake. Nothing is unread meanwhile.
+    fn decipher(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.taken += self.connection.read_tls(&mut &self.received[self.taken..])?;
         let state = self.connection.process_new_packets();
         // The client is told what is wrong, as far as it listens.
         let pushed = self.push(socket);
-        let state = state.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        self.unread = state.plaintext_bytes_to_read();
-        self.has_ended |= state.peer_has_closed();
+        match state {
+            Ok(state) => {
+                self.unread = state.plaintext_bytes_to_read();
+                self.has_ended |= state.peer_has_closed();
+            }
+            // What came before it counts.
+            Err(error) => self.fault = Some(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+        if self.taken == self.received.len() || self.has_ended || self.fault.is_some() {
+            // What follows the end means nothing (RFC 8446, section 6.1).
+            (self.received, self.taken) = (Vec::new(), 0);
+        }
         pushed
     }
 
     fn take_unread(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let mut taken = 0;
-        while self.unread > 0 && taken < to.len() {
-            let bytes = self.connection.reader().read(&mut to[taken..])?;
-            self.unread = self.unread.saturating_sub(bytes);
-            taken += bytes;
+        while taken < to.len() {
+            match self.connection.reader().read(&mut to[taken..]) {
+                Ok(0) => break,
+                Ok(bytes) => taken += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.unread = self.unread.saturating_sub(taken);
+        if taken > 0 {
+            self.undelivered_bytes = 0;
         }
         Ok(taken)
     }
