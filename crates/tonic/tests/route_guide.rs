@@ -238,7 +238,7 @@ fn a_stream_that_nobody_reads_ends_with_its_deadline() {
         let mut client = RouteGuideClient::new(pair.channel.clone());
         let mut request = Request::new(Rectangle::default());
         // Long enough for the first message, which is there at once.
-        request.set_timeout(std::time::Duration::from_secs(1));
+        request.set_timeout(std::time::Duration::from_secs(3));
         let mut features = client.list_features(request).await.expect("a stream").into_inner();
         guide.dropped.notified().await;
         while let Ok(Some(_)) = features.message().await {}

@@ -45,7 +45,11 @@ impl Scratch {
         };
         mode(&path, 0o755);
         mode(&path.join("sockets"), 0o1777);
-        std::fs::copy(std::env::current_exe().expect("this program"), path.join("client")).expect("room");
+        // Another process copies it: a child that this one starts meanwhile would keep the file open for
+        // writing, and then it cannot be executed.
+        let program = std::env::current_exe().expect("this program");
+        let copied = Command::new("cp").arg(program).arg(path.join("client")).status();
+        assert!(copied.expect("cp runs").success());
         mode(&path.join("client"), 0o755);
         Self(path)
     }

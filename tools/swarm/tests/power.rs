@@ -28,16 +28,19 @@ const SHORT: PowerCase = PowerCase {
 #[test]
 fn a_cut_at_any_write_of_a_short_history_loses_nothing() {
     let first = seed();
-    let mut cuts = 0;
+    let (mut cuts, mut acknowledged) = (0, 0);
     for seed in first..first + 3 {
         let whole = judged(PowerCase { seed, cuts: 0, ..SHORT });
-        assert!(whole.acknowledged > 0 && whole.jobs > 5, "{whole:?}");
+        assert!(whole.jobs > 5, "{whole:?}");
+        // A short history may have no write that is acknowledged.
+        acknowledged += whole.acknowledged;
         for after in 0..=whole.jobs + 1 {
             judged(PowerCase { seed, cut: PowerCut::After(after), ..SHORT });
             cuts += 1;
         }
     }
     println!("{cuts} cuts");
+    assert!(acknowledged > 0, "nothing was acknowledged");
 }
 
 #[test]

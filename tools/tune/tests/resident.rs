@@ -41,7 +41,7 @@ const SPACE: &str = r#"
 fn program(answer: &str) -> String {
     let numbers = r#"window=${line#*window\":\"}; window=${window%%\"*}; session=${line#*session\":\"}; session=${session%%\"*}"#;
     format!(
-        "[objective]\nresident = true\ntimeout = \"2s\"\ncommand = [\"sh\", \"-c\", '''\necho $RING >> {{trial.directory}}/../launches\n\
+        "[objective]\nresident = true\ntimeout = \"10s\"\ncommand = [\"sh\", \"-c\", '''\necho $RING >> {{trial.directory}}/../launches\n\
          while read -r line; do {}; {answer}; done''']\n",
         numbers.replace('{', "{{").replace('}', "}}")
     )
@@ -92,7 +92,7 @@ fn one_that_ends_hangs_or_talks_nonsense_is_started_anew() {
     let (mut objective, folder) = objective("fails", objective_plan, Arc::default());
     let summary = summary(&problem, &plan, &mut objective);
     let whys: Vec<&str> = summary.failures.iter().map(|failure| failure.why.as_str()).collect();
-    for why in ["it ended instead of answering", "it did not answer within 2s", "metric `time` is missing: "]
+    for why in ["it ended instead of answering", "it did not answer within 10s", "metric `time` is missing: "]
     {
         assert!(whys.iter().any(|one| one.starts_with(why)), "{why}: {whys:?}");
     }

@@ -18,7 +18,7 @@ import (
 const title = "farcall-history 1"
 
 // The longest that a key may take.
-const within = 20 * time.Second
+const within = 120 * time.Second
 
 // What was asked for: get, put, delete or add, and what with.
 type asked struct {

@@ -372,7 +372,7 @@ fn await_ranks<T>(
 }
 
 /// By how much the loss of a rank may show later than after its time of silence.
-const LOSS_SHOWS_WITHIN: Duration = Duration::from_secs(1);
+const LOSS_SHOWS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The program as a worker.
 fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
