@@ -1,4 +1,5 @@
-//! TLS 1.3 for servers of other protocols than farcall's: they show a certificate, and may want one of clients.
+//! TLS 1.3 for servers of other protocols than farcall's: they show a certificate, and may want one of their
+//! clients.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;

@@ -46,15 +46,15 @@ pub struct KvDoors {
         conflicts_with_all = ["resp_password_file", "data", "registry"]
     )]
     pub memcached: Vec<Place>,
-    /// What is shown to clients that speak TLS: a certificate, and those between it and its authority, in PEM.
+    /// What is shown to clients that speak TLS: a certificate, and those between it and its authority (PEM).
     /// This and the two files below are read again when they change
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "doors"])]
     pub tls_cert: Option<PathBuf>,
-    /// Its private key in PEM, which its owner alone may read
+    /// Its private key (PEM), which its owner alone may read
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Authorities in PEM: clients that speak TLS must show a certificate of one of them, whose names a policy
-    /// may name
+    /// Authorities (PEM): clients that speak TLS must show a certificate of one of them, whose names a
+    /// policy may name
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_clients_ca: Option<PathBuf>,
 }
