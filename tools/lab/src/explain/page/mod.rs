@@ -208,7 +208,13 @@ fn says(page: &mut String, findings: &[Finding]) {
     let sentence = |finding: &Finding| format!("{}: {}", finding.about, finding.sentence);
     let (first, rest) = findings.split_at(findings.len().min(FINDINGS_FIRST));
     page.push_str("<ul>\n");
-    first.iter().for_each(|finding| item(page, &format!("{} ({})", sentence(finding), finding.section)));
+    for finding in first {
+        let kind = match finding.section {
+            Section::Summary => String::new(),
+            other => format!(" ({other})"),
+        };
+        item(page, &(sentence(finding) + &kind));
+    }
     page.push_str("</ul>\n");
     if !rest.is_empty() {
         page.push_str(&format!("<details><summary>{} more findings</summary>\n", rest.len()));
