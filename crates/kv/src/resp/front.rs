@@ -533,7 +533,7 @@ mod tests {
     fn bytes_of_something_long_that_drip_cost_no_room_for_all_of_it() {
         let (mut client, socket) = UnixStream::pair().expect("descriptors");
         let session = Session::new(1, "here".to_owned(), Principal::Unproven, true, 0);
-        let mut connection = Connection::new(Socket::from(std::os::fd::OwnedFd::from(socket)), session);
+        let mut connection = Connection::new(Socket::from(OwnedFd::from(socket)), session);
         let mut read = || {
             let came = read_long(&mut connection, LONG_READ_BYTES, &mut Spares::default());
             (came.expect("it is open"), connection.input.len(), connection.input.memory_bytes())

@@ -23,7 +23,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 
 use farcall_driver::{KeyFile, KeyFileError};
 use files::{Watched, read_certificates, read_key, read_roots};
@@ -186,12 +186,11 @@ impl Parts {
         let shown = Arc::new(SingleCertAndKey::from(shown));
         let servers = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(provider));
         let servers = servers.build().map_err(unusable)?;
-        let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
         Ok(Self {
             shows_as_client: Arc::clone(&shown) as Arc<dyn ResolvesClientCert>,
             shows_as_server: shown,
             checks_servers: if *check_address { servers } else { Arc::new(WithoutNames(servers)) },
-            checks_clients: clients.build().map_err(unusable)?,
+            checks_clients: client_verifier(roots, provider)?,
             proofs: Proofs::Certificates,
         })
     }
@@ -205,14 +204,29 @@ impl Parts {
             .with_custom_certificate_verifier(self.checks_servers)
             .with_client_cert_resolver(self.shows_as_client);
         client.alpn_protocols = vec![ALPN.to_vec()];
-        let server = ServerConfig::builder_with_provider(Arc::clone(provider))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(unusable)?;
-        let mut server =
-            server.with_client_cert_verifier(self.checks_clients).with_cert_resolver(self.shows_as_server);
+        let mut server = server_builder(provider)?
+            .with_client_cert_verifier(self.checks_clients)
+            .with_cert_resolver(self.shows_as_server);
         server.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Loaded { client: Arc::new(client), server: Arc::new(server), proofs: self.proofs })
     }
+}
+
+/// The side of a server, as far as all of them agree.
+fn server_builder(
+    provider: &Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ServerConfig, WantsVerifier>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider));
+    builder.with_protocol_versions(&[&TLS13]).map_err(unusable)
+}
+
+/// What checks that clients show a certificate of these authorities.
+fn client_verifier(
+    roots: Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+    clients.build().map_err(unusable)
 }
 
 fn unusable(why: impl core::fmt::Display) -> TlsError {

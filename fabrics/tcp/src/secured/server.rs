@@ -9,13 +9,12 @@ use std::sync::Arc;
 use farcall_base::Principal;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustls::server::WebPkiClientVerifier;
-use rustls::version::TLS13;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{Connection, ServerConfig, ServerConnection};
 
 use super::files::{Watched, read_certificates, read_key, read_roots};
 use super::proofs::Proofs;
-use super::{RECORD_BYTES_MAX, TlsError, unusable};
+use super::session::push_all;
+use super::{RECORD_BYTES_MAX, TlsError, client_verifier, server_builder, unusable};
 
 /// Bytes of TLS that are read from a socket at a time.
 const SOCKET_BYTES: usize = 16 << 10;
@@ -50,15 +49,12 @@ impl ServerFiles {
 
     fn read(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(unusable)?;
+        let config = server_builder(&provider)?;
         let config = match &self.clients {
             None => config.with_no_client_auth(),
             Some(authority) => {
                 let roots = Arc::new(read_roots(authority)?);
-                let clients = WebPkiClientVerifier::builder_with_provider(roots, provider);
-                config.with_client_cert_verifier(clients.build().map_err(unusable)?)
+                config.with_client_cert_verifier(client_verifier(roots, &provider)?)
             }
         };
         let (chain, key) = (read_certificates(&self.certificate)?, read_key(&self.key)?);
@@ -93,7 +89,8 @@ impl TlsServer {
 
     /// TLS for a client that has connected.
     pub fn accept(&self) -> Result<TlsClient, TlsError> {
-        let mut connection = ServerConnection::new(Arc::clone(&self.config)).map_err(unusable)?;
+        let connection = ServerConnection::new(Arc::clone(&self.config)).map_err(unusable)?;
+        let mut connection = Connection::from(connection);
         connection.set_buffer_limit(Some(AHEAD_BYTES_MAX));
         Ok(TlsClient {
             connection,
@@ -113,7 +110,7 @@ impl TlsServer {
 /// One client's TLS, between its bytes and its socket, which does not block.
 #[derive(Debug)]
 pub struct TlsClient {
-    connection: ServerConnection,
+    connection: Connection,
     /// Bytes of TLS that were received, of which so many were deciphered. The others wait until what was
     /// deciphered before is read: rustls holds little of it.
     received: Vec<u8>,
@@ -191,20 +188,22 @@ impl TlsClient {
 
     /// Receives what has come, if anything; whether more may have.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
-        let mut bytes = [0; SOCKET_BYTES];
-        let came = match recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
-            Ok((came, _)) => came,
+        self.received.resize(SOCKET_BYTES, 0);
+        let received = recv(socket, &mut self.received, RecvFlags::DONTWAIT);
+        let came = received.map_or(0, |(came, _)| came);
+        self.received.truncate(came);
+        match received {
+            Ok(_) => {}
             Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
-        };
+        }
         self.has_ended = came == 0;
-        self.received.extend_from_slice(&bytes[..came]);
         if self.is_handshaking() {
             self.handshake_bytes += came;
         }
         self.undelivered_bytes += came;
         self.has_sent_much |= self.undelivered_bytes > SHORT_BYTES;
-        Ok(came == bytes.len())
+        Ok(came == SOCKET_BYTES)
     }
 
     /// Deciphers a part of what was received, and answers a handshake. Nothing is unread meanwhile.
@@ -258,14 +257,7 @@ impl TlsClient {
 
     /// Gives the socket what waits, as far as it takes it.
     pub fn push(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        while self.connection.wants_write() {
-            match self.connection.write_tls(&mut Socket(socket)) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        push_all(&mut self.connection, &mut Socket(socket))
     }
 
     /// Tells the client that nothing more comes.

@@ -108,7 +108,7 @@ impl Session {
             self.connection.read_tls(&mut rest)?;
             if let Err(why) = self.connection.process_new_packets() {
                 // The other side is told, as far as it listens.
-                let _ = write_all(&mut self.connection, stream);
+                let _ = push_all(&mut self.connection, &mut Socket(stream));
                 return Err(SessionFault::from(why).into());
             }
             loop {
@@ -126,7 +126,7 @@ impl Session {
 
     /// Gives the socket what waits, as far as it takes it.
     pub fn push(&mut self, stream: &mut Stream) -> io::Result<()> {
-        write_all(&mut self.connection, stream)
+        push_all(&mut self.connection, &mut Socket(stream))
     }
 
     /// What writes over it.
@@ -135,10 +135,10 @@ impl Session {
     }
 }
 
-/// Gives the socket what waits, as far as it takes it.
-fn write_all(connection: &mut Connection, stream: &mut Stream) -> io::Result<()> {
+/// Gives a socket what waits, as far as it takes it.
+pub fn push_all(connection: &mut Connection, socket: &mut impl Write) -> io::Result<()> {
     while connection.wants_write() {
-        match connection.write_tls(&mut Socket(stream)) {
+        match connection.write_tls(socket) {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
