@@ -98,11 +98,12 @@ impl MemoryDisk {
 }
 
 /// A piece of zeros whose pages are there: one after the other here, and not one by one under the writes that
-/// come to them first.
+/// come to them first. Its zeros are written once. Memory that is asked for as zeros would be zeroed by the
+/// allocator where it had been used before, and is not there where it had not.
 fn touched_piece() -> Box<[u8]> {
-    let mut piece = vec![0; PIECE_BYTES].into_boxed_slice();
-    piece.fill(core::hint::black_box(0));
-    piece
+    let mut piece = core::hint::black_box(Vec::with_capacity(PIECE_BYTES));
+    piece.resize(PIECE_BYTES, 0);
+    piece.into_boxed_slice()
 }
 
 impl Drop for MemoryDisk {
