@@ -13,7 +13,7 @@ use super::certificate::Part;
 use super::format::{
     Ending, FORMAT_VERSION, FRAMES_AT, GROUP_HEADER_BYTES, GroupHeader, NoSuperblock, Record, Superblock,
 };
-use super::journal::LOOK_FOR_ROOM_EVERY;
+use super::journal::room::LOOK_FOR_ROOM_EVERY;
 use super::*;
 use crate::shard::{Known, Results};
 use crate::store::{CollectionKind, Condition, MEMORY_BYTES_MIN, PIECE_BYTES};
