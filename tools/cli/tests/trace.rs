@@ -5,6 +5,7 @@ mod common;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 use common::{PATIENCE, until};
 use farcall::Node;
@@ -255,18 +256,37 @@ fn top_does_what_keys_say() {
     let mut keys = script.0.stdin.take().expect("it is piped");
     let screen = pieces(script.0.stdout.take().expect("it is piped"));
     let mut shown = String::new();
-    // What is drawn after a key says that it was heard. Only what changes is drawn again.
-    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "the next tab"), ("hq", LEAVES)]
-    {
+    // What is drawn after a key says that it was heard. Only cells that change are drawn again: of the help a
+    // word that lies below the rows of before.
+    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "stands"), ("hq", LEAVES)] {
         keys.write_all(key.as_bytes()).expect("it is there");
-        while !shown.contains(expected) {
-            let piece = screen.recv_timeout(PATIENCE);
-            let piece = piece.unwrap_or_else(|error| panic!("{expected} did not come ({error}): {shown:?}"));
-            shown.push_str(&String::from_utf8_lossy(&piece));
-        }
+        until_shown(expected, &screen, &mut shown);
     }
     until("the program ends", || script.0.try_wait().expect("it is ours").is_some());
     assert!(script.0.wait().expect("it has ended").success());
+}
+
+#[test]
+fn top_ends_when_its_terminal_has_gone() {
+    let node = Node::alone().expect("a node");
+    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let program = env!("CARGO_BIN_EXE_farcall");
+    let command = format!(
+        "stty rows 24 cols 140; echo pid=$$=; exec {program} top {} --interval 0.1",
+        std::process::id()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = Ended(script.spawn().expect("script, which every Linux distribution has"));
+    let screen = pieces(script.0.stdout.take().expect("it is piped"));
+    let mut shown = String::new();
+    until_shown("in flight", &screen, &mut shown);
+    let pid: u32 = shown.split('=').nth(1).expect("its number").parse().expect("a number");
+    script.0.kill().expect("it is ours");
+    script.0.wait().expect("it has ended");
+    let line = std::path::PathBuf::from(format!("/proc/{pid}/cmdline"));
+    // Nobody may be there to ask how it ended: then its number stays, with no command.
+    until("the program ends", || std::fs::read(&line).map_or(true, |line| line.is_empty()));
 }
 
 /// A process that ends with the test.
@@ -292,6 +312,16 @@ fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
         }
     });
     receiver
+}
+
+/// Takes what the screen shows until a text is in it.
+fn until_shown(text: &str, screen: &Receiver<Vec<u8>>, shown: &mut String) {
+    let end = Instant::now() + PATIENCE;
+    while !shown.contains(text) {
+        let piece = screen.recv_timeout(end.saturating_duration_since(Instant::now()));
+        let piece = piece.unwrap_or_else(|error| panic!("{text} did not come ({error}): {shown:?}"));
+        shown.push_str(&String::from_utf8_lossy(&piece));
+    }
 }
 
 #[test]

@@ -108,6 +108,19 @@ impl<'a> Change<'a> {
         Some(value(self.now, name)?.saturating_sub(then) as f64 / self.seconds)
     }
 
+    /// Requests a second of a part of a store: of calls and slots by its shard, and of the doors of other
+    /// protocols, each counted once. Nothing of other groups.
+    pub fn store_rate(&self) -> f64 {
+        let label = self.now.label.as_str();
+        let counters: &[&str] = match label.split_once('#').map_or(label, |(part, _)| part) {
+            "kv" => &["gets", "puts", "deletes", "increments", "scans"],
+            "kv-resp" => &["commands"],
+            "kv-memcached" => &["gets", "writes", "deletes", "sums", "touches", "flushes"],
+            _ => &[],
+        };
+        total(counters.iter().filter_map(|name| self.rate(name)))
+    }
+
     /// What held this group up.
     pub fn stalls(&self) -> impl Iterator<Item = Stall> {
         STALLS.iter().filter_map(|name| {
@@ -140,6 +153,11 @@ fn value(group: &GroupSnapshot, name: &str) -> Option<u64> {
     group.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
 }
 
+/// The sum, which is 0 of nothing; that of `Iterator` would be -0, and is shown so.
+pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
+    amounts.fold(0.0, |sum, one| sum + one)
+}
+
 /// A rate in few characters.
 pub fn scaled(rate: f64) -> String {
     match rate {
@@ -162,6 +180,27 @@ mod tests {
         assert_eq!(transport("ring+shm#0"), "ring+shm");
         assert_eq!(transport("3/homa+sim#1"), "homa+sim", "the third host of a simulation");
         assert_eq!(transport("odd"), "odd");
+    }
+
+    #[test]
+    fn every_request_of_a_store_counts_once() {
+        let rate = |label: &str, names: &[&str]| {
+            let counter = |name: &&str| farcall::CounterSnapshot {
+                name: (*name).to_owned(),
+                unit: String::new(),
+                doc: String::new(),
+                value: 10,
+            };
+            let now =
+                GroupSnapshot { label: label.to_owned(), counters: names.iter().map(counter).collect() };
+            Change { then: None, now: &now, seconds: 2.0 }.store_rate()
+        };
+        assert_eq!(rate("kv#3", &["gets", "puts", "refused", "objects"]), 10.0);
+        assert_eq!(rate("kv-resp", &["commands", "errors"]), 5.0, "an error is the answer of a command");
+        assert_eq!(rate("kv-memcached", &["gets", "hits", "writes"]), 10.0, "a hit is a get");
+        for label in ["kv-log#0", "kv-daemon#0", "ring+shm#0", "orders/kv#0"] {
+            assert_eq!(rate(label, &["gets", "commands", "slot_requests"]), 0.0, "{label}");
+        }
     }
 
     #[test]

@@ -8,11 +8,12 @@ use crate::commands::processes::change::{BUSY_POLLS, CALLS, Change, IN_FLIGHT, P
 use crate::commands::processes::sample::Sample;
 
 /// Rates that are remembered of each endpoint: as many as the line has places.
-const PLACES: usize = 24;
+const PLACES: usize = 16;
 /// From nothing to the greatest of the line.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last rates of calls made and served, by process and endpoint; those of a whole process under no name.
+/// The last rates of calls made and served, by process and endpoint; those of a whole process, with what its
+/// store was asked, under no name.
 #[derive(Debug, Default)]
 pub struct History {
     rates: HashMap<(u32, String), VecDeque<f64>>,
@@ -28,9 +29,12 @@ impl History {
         for now in after {
             let Some(then) = before.iter().find(|sample| sample.pid == now.pid) else { continue };
             let mut sum = 0.0;
-            for change in Change::of(then, now).iter().filter(|change| change.is_endpoint()) {
-                sum += rate(change);
-                self.push(now.pid, &change.now.label, rate(change));
+            for change in &Change::of(then, now) {
+                sum += change.store_rate();
+                if change.is_endpoint() {
+                    sum += rate(change);
+                    self.push(now.pid, &change.now.label, rate(change));
+                }
             }
             self.push(now.pid, "", sum);
         }

@@ -3,23 +3,32 @@
 use farcall_base::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style, Stylize};
+use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row as Line_, Table, Tabs};
 
-use super::Readings;
 use super::keys::HELP;
-use super::rows::{Row, Tab};
+use super::rows::{Cell, Kind, Row, Tab};
 use super::screen::Screen;
+use super::{Readings, head};
 
 /// What is said when there is nothing to list.
 const NOTHING: &str = "nothing that can be seen from here counts any of this";
 
-/// The whole screen: tabs, the table or the help, and a line of keys.
+/// Lines that the table has at least: a head for which there is no more room is left out.
+const TABLE_LINES_MIN: u16 = 5;
+
+/// The whole screen: the head, tabs, the table or the help, and a line of keys.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, seen: &Readings) {
-    let [head, body, foot] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
-            .areas(frame.area());
+    let mut top = head::lines(seen, frame.area().width);
+    if frame.area().height < top.len() as u16 + 2 + TABLE_LINES_MIN {
+        top.clear();
+    }
+    let line = Constraint::Length(1);
+    let summary = Constraint::Length(top.len() as u16);
+    let [summary, head, body, foot] =
+        Layout::vertical([summary, line, Constraint::Min(0), line]).areas(frame.area());
+    frame.render_widget(Paragraph::new(top), summary);
     let names = Tab::ALL.iter().enumerate().map(|(place, tab)| format!("{} {}", place + 1, tab.name()));
     let tabs = Tabs::new(names).select(screen.tab as usize).highlight_style(Modifier::REVERSED);
     frame.render_widget(tabs, head);
@@ -63,9 +72,18 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen, seen: &Readings
 
 /// Numbers are aligned to the right. Names of programs may have anything in them.
 fn line_of(row: &Row) -> Line_<'static> {
-    let cell = |cell: &super::rows::Cell| {
+    let cell = |cell: &Cell| {
         let line = Line::from(printable(&cell.shown).to_string());
-        if cell.amount.is_some() && !cell.shown.contains(' ') { line.right_aligned() } else { line }
+        let line = match cell.kind {
+            Kind::Number => line.right_aligned(),
+            Kind::Text | Kind::Rates | Kind::Stalls => line,
+        };
+        match cell.kind {
+            Kind::Number if cell.amount == Some(0.0) => line.dim(),
+            Kind::Rates => line.fg(Color::Cyan),
+            Kind::Stalls => line.fg(Color::Yellow),
+            Kind::Number | Kind::Text => line,
+        }
     };
     Line_::new(row.cells.iter().map(cell))
 }
@@ -96,6 +114,7 @@ mod tests {
     use super::*;
     use crate::arguments::runs::TopSort;
     use crate::commands::processes::sample::Sample;
+    use crate::commands::top::live::cores::CoreUse;
     use crate::commands::top::live::keys::After;
 
     fn group(label: &str, counters: &[(&str, u64)]) -> GroupSnapshot {
@@ -113,7 +132,7 @@ mod tests {
         let groups = vec![
             group("ring+shm#0", &[("calls", calls), ("polls", second), ("in_flight", 3), ("sessions", 2)]),
             group("ring ring+shm#0", &[("records_sent", calls / 2), ("waited_for_room", second * 4)]),
-            group("kv-daemon#0", &[("objects", 77), ("reads", calls)]),
+            group("kv#0", &[("objects", 77), ("gets", calls)]),
         ];
         let snapshot = Snapshot { owner: pid.into(), unlisted_groups: 0, groups };
         Sample { pid, at: at + Duration::from_secs(second), snapshot, schedule: None }
@@ -124,17 +143,22 @@ mod tests {
         for second in 0..3 {
             seen.add(vec![sample(4_000_001, begin, second, 500), sample(4_000_002, begin, second, 9000)]);
         }
+        seen.cores = vec![CoreUse { core: 5, busy: 0.5 }];
         seen.programs.insert(4_000_001, "orders".to_owned());
         seen.programs.insert(4_000_002, "evil\u{1b}[2J".to_owned());
         seen
     }
 
     fn drawn(screen: &mut Screen) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(130, 8)).expect("memory");
+        drawn_in(screen, 8)
+    }
+
+    fn drawn_in(screen: &mut Screen, lines: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(130, lines)).expect("memory");
         terminal.draw(|frame| draw(frame, screen, &seen())).expect("memory");
         let buffer = terminal.backend().buffer();
         let line = |y| (0..130).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
-        (0..8).map(line).collect()
+        (0..lines).map(line).collect()
     }
 
     fn press(screen: &mut Screen, keys: &str) -> After {
@@ -163,13 +187,25 @@ mod tests {
     }
 
     #[test]
+    fn the_head_says_what_all_do_together_where_it_has_room() {
+        let mut screen = Screen::sorted_by(TopSort::Process);
+        let lines = drawn_in(&mut screen, 9);
+        assert_eq!(lines[0], "core 5  ━━━━━━━━━───────── 50", "{lines:#?}");
+        assert_eq!(
+            lines[1],
+            "processes 2   endpoints 2   sessions 4   in flight 6   calls/s 9.5K   served/s 0   store/s 9.5K   \
+             stalls/s 8"
+        );
+        assert!(lines[2].starts_with(" 1 processes"), "{lines:#?}");
+        assert!(drawn_in(&mut screen, 8)[0].starts_with(" 1 processes"), "the table goes first");
+    }
+
+    #[test]
     fn every_tab_has_its_own_columns_and_parts() {
         let mut screen = Screen::sorted_by(TopSort::Process);
-        for (key, part, column) in [
-            ("2", "ring+shm#0", "answers/s"),
-            ("3", "ring ring+shm#0", "events/s"),
-            ("4", "kv-daemon#0", "part"),
-        ] {
+        for (key, part, column) in
+            [("2", "ring+shm#0", "answers/s"), ("3", "ring ring+shm#0", "events/s"), ("4", "kv#0", "part")]
+        {
             press(&mut screen, key);
             let lines = drawn(&mut screen);
             assert!(
@@ -178,7 +214,7 @@ mod tests {
             );
             assert!(lines[4].is_empty(), "two rows: {lines:#?}");
         }
-        assert!(drawn(&mut screen)[2].contains("objects 77, reads 500/s"));
+        assert!(drawn(&mut screen)[2].contains("objects 77, gets 500/s"));
         press(&mut screen, "\t");
         assert_eq!(screen.tab, Tab::Processes, "around the end");
     }

@@ -1,6 +1,8 @@
 //! The live screen: reads the processes again and again, draws, and does what keys say.
 
+mod cores;
 mod draw;
+mod head;
 mod keys;
 mod rows;
 mod screen;
@@ -8,10 +10,13 @@ mod screen;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::history::History;
@@ -20,6 +25,7 @@ use crate::arguments::runs::Top;
 use crate::commands::processes::program_of;
 use crate::commands::processes::sample::Sample;
 use crate::failure::Failure;
+use cores::{CoreTimes, CoreUse};
 use keys::After;
 use screen::Screen;
 
@@ -34,6 +40,9 @@ pub struct Readings {
     history: History,
     /// The programs of processes, looked up once.
     programs: HashMap<u32, String>,
+    core_times: CoreTimes,
+    /// What the cores did between the last two readings.
+    cores: Vec<CoreUse>,
 }
 
 impl Readings {
@@ -45,6 +54,16 @@ impl Readings {
             self.programs.entry(sample.pid).or_insert_with(|| program_of(sample.pid).unwrap_or_default());
         }
     }
+
+    fn add_cores(&mut self, now: CoreTimes) {
+        self.cores = now.uses_since(&self.core_times);
+        self.core_times = now;
+    }
+
+    /// The processes that were read twice, as they were and as they are.
+    fn pairs(&self) -> impl Iterator<Item = (&Sample, &Sample)> {
+        self.after.iter().filter_map(|now| Some((self.before.iter().find(|then| then.pid == now.pid)?, now)))
+    }
 }
 
 /// Draws until a key or a signal ends it, or the processes that were named have ended.
@@ -55,11 +74,29 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     }
     let mut seen = Readings::default();
     seen.add(readings(top)?);
+    seen.add_cores(CoreTimes::now());
     let mut terminal = ratatui::try_init().map_err(no_screen)?;
+    thread::spawn(end_with_the_terminal);
     let outcome = draw_until_over(top, &mut terminal, &mut seen, &is_over);
     // What is left of the screen is the user's shell.
     ratatui::restore();
     outcome
+}
+
+/// Waits until the terminal hangs up, and ends the process. Whoever waits for a key of a terminal that has gone
+/// reads nothing from it, again and again, and never returns ([`event::poll`] of crossterm 0.29). Nobody sees
+/// how this ends, so it is no failure.
+fn end_with_the_terminal() {
+    let terminal = std::io::stdout();
+    loop {
+        let mut waits = [PollFd::new(&terminal, PollFlags::empty())];
+        match poll(&mut waits, None) {
+            Err(Errno::INTR) => {}
+            // It cannot be waited for: the process ends at a signal or a key.
+            Err(_) => return,
+            Ok(_) => std::process::exit(0),
+        }
+    }
 }
 
 fn no_screen(error: std::io::Error) -> Failure {
@@ -92,6 +129,7 @@ fn draw_until_over(
             next += top.interval;
             left -= 1;
             if !screen.is_paused {
+                seen.add_cores(CoreTimes::now());
                 match readings(top) {
                     Ok(now) => seen.add(now),
                     // They have ended while we watched, which is no failure of ours.

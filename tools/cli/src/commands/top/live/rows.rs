@@ -1,11 +1,17 @@
 //! What each tab lists: columns, and a row of cells for each process, endpoint or part.
 
+use farcall::CounterSnapshot;
+
 use super::Readings;
 use crate::commands::processes::change::{
     ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, is_level, scaled,
-    seconds,
+    seconds, total,
 };
 use crate::commands::processes::sample::Sample;
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
 
 /// The counters of a part that are shown, the busiest first.
 const BUSIEST: usize = 4;
@@ -42,8 +48,9 @@ impl Tab {
                 ("sessions", 9),
                 ("calls/s", 9),
                 ("served/s", 9),
+                ("store/s", 8),
                 ("in flight", 10),
-                ("rates", 25),
+                ("rates", 17),
                 ("stalls", 0),
             ],
             Self::Endpoints => &[
@@ -69,8 +76,7 @@ impl Tab {
     /// The rows, unsorted.
     pub fn rows(self, seen: &Readings) -> Vec<Row> {
         let mut rows = Vec::new();
-        for now in &seen.after {
-            let Some(then) = seen.before.iter().find(|sample| sample.pid == now.pid) else { continue };
+        for (then, now) in seen.pairs() {
             let changes = Change::of(then, now);
             match self {
                 Self::Processes => rows.push(process(seen, then, now, &changes)),
@@ -91,9 +97,20 @@ impl Tab {
     }
 }
 
+/// What a cell is, by which it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Number,
+    /// The last rates as a line of blocks.
+    Rates,
+    Stalls,
+}
+
 /// A place in a row: what is shown, and by what it is sorted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
+    pub kind: Kind,
     pub shown: String,
     /// `None` of texts.
     pub amount: Option<f64>,
@@ -114,11 +131,15 @@ impl Row {
 }
 
 fn text(shown: impl Into<String>) -> Cell {
-    Cell { shown: shown.into(), amount: None }
+    Cell { kind: Kind::Text, shown: shown.into(), amount: None }
+}
+
+fn rates(shown: String) -> Cell {
+    Cell { kind: Kind::Rates, shown, amount: None }
 }
 
 fn number(amount: f64, shown: String) -> Cell {
-    Cell { shown, amount: Some(amount) }
+    Cell { kind: Kind::Number, shown, amount: Some(amount) }
 }
 
 fn whole(amount: u64) -> Cell {
@@ -133,13 +154,13 @@ fn rate(amount: f64) -> Cell {
 fn stalls<'c>(changes: impl Iterator<Item = &'c Change<'c>>) -> Cell {
     let all: Vec<_> = changes.flat_map(Change::stalls).collect();
     let shown: Vec<_> = all.iter().map(|stall| stall.shown()).collect();
-    number(all.iter().map(|stall| stall.amount).sum(), shown.join(", "))
+    let amount = total(all.iter().map(|stall| stall.amount));
+    Cell { kind: Kind::Stalls, shown: shown.join(", "), amount: Some(amount) }
 }
 
 fn process(seen: &Readings, then: &Sample, now: &Sample, changes: &[Change<'_>]) -> Row {
-    // The sum of nothing would be -0.
     let sum = |of: &dyn Fn(&Change<'_>) -> f64| -> f64 {
-        changes.iter().filter(|change| change.is_endpoint()).map(of).fold(0.0, |sum, one| sum + one)
+        total(changes.iter().filter(|change| change.is_endpoint()).map(of))
     };
     let level = |name: &'static str| whole(sum(&|change| change.value(name).unwrap_or(0) as f64) as u64);
     let per_second = |name: &'static str| rate(sum(&|change| change.rate(name).unwrap_or(0.0)));
@@ -161,8 +182,9 @@ fn process(seen: &Readings, then: &Sample, now: &Sample, changes: &[Change<'_>])
             level(SESSIONS),
             per_second(CALLS),
             per_second(REQUESTS),
+            rate(total(changes.iter().map(Change::store_rate))),
             level(IN_FLIGHT),
-            text(seen.history.line(now.pid, "")),
+            rates(seen.history.line(now.pid, "")),
             stalls(changes.iter()),
         ],
     }
@@ -190,21 +212,31 @@ fn endpoint(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
             rate(per_second(SLEEPS)),
             service,
             whole(change.value("stalled_time").unwrap_or(0) / 1_000_000),
-            text(seen.history.line(now.pid, &change.now.label)),
+            rates(seen.history.line(now.pid, &change.now.label)),
         ],
+    }
+}
+
+/// Bytes in units of 2^10, other levels in full.
+fn level_shown(counter: &CounterSnapshot) -> String {
+    match (counter.unit.as_str(), counter.value as f64) {
+        ("bytes", bytes) if bytes >= GIB => format!("{:.1} GiB", bytes / GIB),
+        ("bytes", bytes) if bytes >= MIB => format!("{:.1} MiB", bytes / MIB),
+        ("bytes", bytes) if bytes >= KIB => format!("{:.1} KiB", bytes / KIB),
+        _ => counter.value.to_string(),
     }
 }
 
 /// A transport, a driver or a part of the store, whatever it counts.
 fn part(now: &Sample, change: &Change<'_>) -> Row {
-    let counters = change.now.counters.iter().map(|counter| counter.name.as_str());
-    let rates = counters.clone().filter(|name| !is_level(name));
+    let is_shown = |counter: &&CounterSnapshot| is_level(&counter.name) && counter.value > 0;
+    let levels = change.now.counters.iter().filter(is_shown);
+    let levels = levels.map(|counter| format!("{} {}", counter.name, level_shown(counter)));
+    let rates = change.now.counters.iter().map(|counter| counter.name.as_str());
+    let rates = rates.filter(|name| !is_level(name));
     let mut rates: Vec<_> = rates.map(|name| (change.rate(name).unwrap_or(0.0), name)).collect();
     let events = rates.iter().map(|(rate, _)| rate).sum();
     rates.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let levels = counters.filter(|name| is_level(name));
-    let levels = levels.filter_map(|name| Some((change.value(name).filter(|value| *value > 0)?, name)));
-    let levels = levels.map(|(value, name)| format!("{name} {value}"));
     let busiest = rates.iter().take(BUSIEST).filter(|(rate, _)| *rate > 0.0);
     let busiest = busiest.map(|(rate, name)| format!("{name} {}/s", scaled(*rate)));
     let what: Vec<_> = levels.chain(busiest).collect();
