@@ -237,7 +237,7 @@ fn a_cpuset_that_shrinks_ends_a_measurement_with_a_sentence_and_stops_no_store()
 
 #[test]
 fn a_quota_of_processor_time_is_recorded_and_named_by_explain() {
-    let limits = [["cpu.max", "30000 100000"], ["cpu.cfs_quota_us", "30000"]];
+    let limits = [["cpu.max", "60000 100000"], ["cpu.cfs_quota_us", "60000"]];
     let Some(group) = Group::new("cpu", &limits) else {
         return println!("unsupported: no control group can be made here");
     };
@@ -249,9 +249,9 @@ fn a_quota_of_processor_time_is_recorded_and_named_by_explain() {
     let run = fs::read_to_string(folder.join("run.json")).expect("it was written");
     let explained = words(FARCALL, &format!("explain {text}")).output().expect("the program runs");
     fs::remove_dir_all(&folder).expect("the test's own");
-    assert!(run.contains(r#""cpu_quota": "0.3 cores""#), "{run}");
+    assert!(run.contains(r#""cpu_quota": "0.6 cores""#), "{run}");
     let explained = String::from_utf8(explained.stdout).expect("text");
-    assert!(explained.contains("the quota of their control group, 0.3 cores"), "{explained}");
+    assert!(explained.contains("the quota of their control group, 0.6 cores"), "{explained}");
 }
 
 #[test]
