@@ -58,9 +58,18 @@ impl CoreTime {
 mod tests {
     use super::*;
 
-    const BEFORE: &str =
-        "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\ncpu7 0 0 0 5 5 0 0 0 0 0\nintr 3\n";
-    const AFTER: &str = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 30 5 25 140 10 3 7 0 0 0\ncpu2 1 1 1 1 1 1 1 1 1 1\ncpu7 0 0 0 5 5 0 0 0 0 0\n";
+    const BEFORE: &str = "\
+cpu  9 9 9 9 9 9 9 9 9 9
+cpu0 10 0 10 100 0 0 0 0 0 0
+cpu7 0 0 0 5 5 0 0 0 0 0
+intr 3
+";
+    const AFTER: &str = "\
+cpu  9 9 9 9 9 9 9 9 9 9
+cpu0 30 5 25 140 10 3 7 0 0 0
+cpu2 1 1 1 1 1 1 1 1 1 1
+cpu7 0 0 0 5 5 0 0 0 0 0
+";
 
     #[test]
     fn a_core_is_busy_when_it_neither_idles_nor_waits_for_a_disk() {

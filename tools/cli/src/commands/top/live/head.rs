@@ -12,8 +12,8 @@ use crate::commands::processes::change::{
 /// Columns of a core's meter, with its number and the space behind it.
 const METER_COLUMNS: usize = 30;
 const BAR_COLUMNS: usize = METER_COLUMNS - 12;
-/// Lines that meters may take. Of a machine with more cores than have room there the average is shown, and how
-/// many of them are full.
+/// Lines that meters may take. Of a machine with more cores than have room there, the average is shown, and
+/// how many of them are full.
 const METER_LINES_MAX: usize = 4;
 /// A core that is busy for this part of the time, or more, has nothing left to give.
 const FULL: f64 = 0.95;

@@ -83,9 +83,9 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     outcome
 }
 
-/// Waits until the terminal hangs up, and ends the process. Whoever waits for a key of a terminal that has gone
-/// reads nothing from it, again and again, and never returns ([`event::poll`] of crossterm 0.29). Nobody sees
-/// how this ends, so it is no failure.
+/// Waits until the terminal hangs up, and ends the process. [`event::poll`] of crossterm 0.29 does not return
+/// when the terminal has gone: it reads nothing from it, again and again. Nobody sees how this ends, so it is
+/// no failure.
 fn end_with_the_terminal() {
     let terminal = std::io::stdout();
     loop {
