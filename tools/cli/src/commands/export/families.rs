@@ -65,17 +65,10 @@ fn part(head: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farcall::CounterSnapshot;
+    use crate::commands::processes::sample::testing::group;
 
     fn named(label: &str, counters: &[&str]) -> (String, Option<String>) {
-        let counter = |name: &&str| CounterSnapshot {
-            name: (*name).to_owned(),
-            unit: String::new(),
-            doc: String::new(),
-            value: 0,
-        };
-        let group =
-            GroupSnapshot { label: label.to_owned(), counters: counters.iter().map(counter).collect() };
+        let group = group(label, &counters.iter().map(|name| (*name, 0)).collect::<Vec<_>>());
         let Group { part, transport, is_of_reasons: _ } = Group::of(&group);
         (part, transport.map(str::to_owned))
     }

@@ -170,11 +170,12 @@ pub fn scaled(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::processes::sample::testing::group;
 
     #[test]
     fn the_transport_is_in_the_label_of_an_endpoint() {
         let transport = |label: &str| {
-            let now = GroupSnapshot { label: label.to_owned(), counters: Vec::new() };
+            let now = group(label, &[]);
             Change { then: None, now: &now, seconds: 1.0 }.transport().to_owned()
         };
         assert_eq!(transport("ring+shm#0"), "ring+shm");
@@ -185,14 +186,7 @@ mod tests {
     #[test]
     fn every_request_of_a_store_counts_once() {
         let rate = |label: &str, names: &[&str]| {
-            let counter = |name: &&str| farcall::CounterSnapshot {
-                name: (*name).to_owned(),
-                unit: String::new(),
-                doc: String::new(),
-                value: 10,
-            };
-            let now =
-                GroupSnapshot { label: label.to_owned(), counters: names.iter().map(counter).collect() };
+            let now = group(label, &names.iter().map(|name| (*name, 10)).collect::<Vec<_>>());
             Change { then: None, now: &now, seconds: 2.0 }.store_rate()
         };
         assert_eq!(rate("kv#3", &["gets", "puts", "refused", "objects"]), 10.0);

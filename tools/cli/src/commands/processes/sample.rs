@@ -63,6 +63,23 @@ fn parse(text: &str) -> Option<(u64, u64)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
+/// Counters as a test wants them.
+#[cfg(test)]
+pub mod testing {
+    use farcall::{CounterSnapshot, GroupSnapshot};
+
+    /// A group of these counters, without units and sentences.
+    pub fn group(label: &str, counters: &[(&str, u64)]) -> GroupSnapshot {
+        let counter = |&(name, value): &(&str, u64)| CounterSnapshot {
+            name: name.to_owned(),
+            unit: String::new(),
+            doc: String::new(),
+            value,
+        };
+        GroupSnapshot { label: label.to_owned(), counters: counters.iter().map(counter).collect() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,24 +92,19 @@ pub fn sort(before: &[Sample], after: &mut [Sample], by: TopSort) {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use farcall::{CounterSnapshot, GroupSnapshot, Snapshot};
+    use farcall::Snapshot;
 
     use super::*;
+    use crate::commands::processes::sample::testing::group;
 
     fn sample(pid: u32, seconds: u64, begin: Instant, calls: u64, stalls: u64) -> Sample {
-        let counter = |name: &str, value| CounterSnapshot {
-            name: name.to_owned(),
-            unit: String::new(),
-            doc: String::new(),
-            value,
-        };
-        let counters = vec![
-            counter(CALLS, calls),
-            counter(POLLS, seconds * 10),
-            counter(BUSY_POLLS, seconds * u64::from(pid)),
-            counter("waited_for_room", stalls),
+        let counters = [
+            (CALLS, calls),
+            (POLLS, seconds * 10),
+            (BUSY_POLLS, seconds * u64::from(pid)),
+            ("waited_for_room", stalls),
         ];
-        let groups = vec![GroupSnapshot { label: "ring+shm#0".to_owned(), counters }];
+        let groups = vec![group("ring+shm#0", &counters)];
         let snapshot = Snapshot { owner: pid.into(), unlisted_groups: 0, groups };
         Sample { pid, at: begin + Duration::from_secs(seconds), snapshot, schedule: None }
     }

@@ -97,24 +97,19 @@ fn endpoint(change: &Change<'_>, line_of_rates: &str, text: &mut String) {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use farcall::{CounterSnapshot, GroupSnapshot, Snapshot};
+    use farcall::{GroupSnapshot, Snapshot};
 
     use super::*;
     use crate::commands::processes::change::LEVELS;
     use crate::commands::processes::sample::Schedule;
+    use crate::commands::processes::sample::testing;
 
     fn sample(at: Instant, times: u64) -> Sample {
-        let group = |label: &str, counters: &[(&str, u64)]| GroupSnapshot {
-            label: label.to_owned(),
-            counters: counters
-                .iter()
-                .map(|&(name, value)| CounterSnapshot {
-                    name: name.to_owned(),
-                    unit: String::new(),
-                    doc: String::new(),
-                    value: if LEVELS.contains(&name) { value } else { value * times },
-                })
-                .collect(),
+        let counted = |&(name, value): &(&'static str, u64)| {
+            (name, if LEVELS.contains(&name) { value } else { value * times })
+        };
+        let group = |label, counters: &[(&'static str, u64)]| -> GroupSnapshot {
+            testing::group(label, &counters.iter().map(counted).collect::<Vec<_>>())
         };
         let endpoint = [
             (CALLS, 4_000_000),

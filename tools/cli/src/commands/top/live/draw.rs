@@ -20,18 +20,17 @@ const TABLE_LINES_MIN: u16 = 5;
 
 /// The whole screen: the head, tabs, the table or the help, and a line of keys.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen, seen: &Readings) {
-    let mut top = head::lines(seen, frame.area().width);
-    if frame.area().height < top.len() as u16 + 2 + TABLE_LINES_MIN {
-        top.clear();
+    let mut summary = head::lines(seen, frame.area().width);
+    if frame.area().height < summary.len() as u16 + 2 + TABLE_LINES_MIN {
+        summary.clear();
     }
-    let line = Constraint::Length(1);
-    let summary = Constraint::Length(top.len() as u16);
-    let [summary, head, body, foot] =
-        Layout::vertical([summary, line, Constraint::Min(0), line]).areas(frame.area());
-    frame.render_widget(Paragraph::new(top), summary);
+    let (head, line) = (Constraint::Length(summary.len() as u16), Constraint::Length(1));
+    let [head, tab_line, body, foot] =
+        Layout::vertical([head, line, Constraint::Min(0), line]).areas(frame.area());
+    frame.render_widget(Paragraph::new(summary), head);
     let names = Tab::ALL.iter().enumerate().map(|(place, tab)| format!("{} {}", place + 1, tab.name()));
     let tabs = Tabs::new(names).select(screen.tab as usize).highlight_style(Modifier::REVERSED);
-    frame.render_widget(tabs, head);
+    frame.render_widget(tabs, tab_line);
     if screen.is_helping {
         help(frame, body);
     } else {
@@ -106,7 +105,7 @@ fn keys_line(screen: &Screen) -> Vec<Span<'static>> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use farcall::{CounterSnapshot, GroupSnapshot, Snapshot};
+    use farcall::Snapshot;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -114,18 +113,9 @@ mod tests {
     use super::*;
     use crate::arguments::runs::TopSort;
     use crate::commands::processes::sample::Sample;
-    use crate::commands::top::live::cores::CoreUse;
+    use crate::commands::processes::sample::testing::group;
+    use crate::commands::top::live::core_use::CoreUse;
     use crate::commands::top::live::keys::After;
-
-    fn group(label: &str, counters: &[(&str, u64)]) -> GroupSnapshot {
-        let counter = |&(name, value): &(&str, u64)| CounterSnapshot {
-            name: name.to_owned(),
-            unit: String::new(),
-            doc: String::new(),
-            value,
-        };
-        GroupSnapshot { label: label.to_owned(), counters: counters.iter().map(counter).collect() }
-    }
 
     fn sample(pid: u32, at: Instant, second: u64, calls: u64) -> Sample {
         let calls = calls * second;

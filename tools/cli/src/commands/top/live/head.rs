@@ -4,7 +4,7 @@ use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
 
 use super::Readings;
-use super::cores::CoreUse;
+use super::core_use::CoreUse;
 use crate::commands::processes::change::{
     CALLS, Change, IN_FLIGHT, REQUESTS, SESSIONS, is_level, scaled, total,
 };

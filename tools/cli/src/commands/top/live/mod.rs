@@ -1,6 +1,6 @@
 //! The live screen: reads the processes again and again, draws, and does what keys say.
 
-mod cores;
+mod core_use;
 mod draw;
 mod head;
 mod keys;
@@ -25,7 +25,7 @@ use crate::arguments::runs::Top;
 use crate::commands::processes::program_of;
 use crate::commands::processes::sample::Sample;
 use crate::failure::Failure;
-use cores::{CoreTimes, CoreUse};
+use core_use::{CoreTimes, CoreUse};
 use keys::After;
 use screen::Screen;
 
