@@ -46,7 +46,7 @@ impl Journal {
         }
         if !self.frames.can_grow() {
             // What is on its way may leave it room in the head that it opens.
-            let waits = self.frames_owed() > 0;
+            let waits = self.out.is_some() || !self.full.is_empty();
             return Err(if waits { NotAdmitted::Busy } else { NotAdmitted::Full });
         }
         self.wanted = self.wanted.max(SURVIVORS_RESERVE + needed + 1);
@@ -67,9 +67,11 @@ impl Journal {
         }
     }
 
-    /// Frames that groups may take that are out or full.
+    /// Frames that groups may take that are out or full. A segment that is being opened has its frame: the
+    /// group that waits for it takes no other.
     fn frames_owed(&self) -> usize {
-        usize::from(self.out.is_some()) + self.full.len()
+        let has_frame = matches!(self.stage, Stage::Opening(_) | Stage::Naming(_));
+        usize::from(self.out.is_some() && !has_frame) + self.full.len()
     }
 
     /// Bytes of the head that groups take which are out or full.

@@ -171,6 +171,29 @@ fn writes_leave_the_cleaner_its_reserve_while_flushes_are_out() {
     assert_eq!(durable.journal.frames().free(), SURVIVORS_RESERVE, "{:?}", durable.status());
 }
 
+/// The group that waits for a segment needs no frame beside the one that is being opened.
+#[test]
+fn writes_are_taken_while_a_segment_is_opened() {
+    let disk = SimulatedDisk::new(1, SLOW);
+    let (mut durable, mut store, table) = with_table_up_to(&disk, 4 * LOG_BYTES);
+    let bytes = vec![7; 20_000];
+    let value = Value::new(&bytes).expect("within the limit");
+    rest(&mut durable, &mut store);
+    let begun = durable.journal.statistics().segments;
+    for turn in 0..TURNS_MAX {
+        let put = durable.put(&mut store, name(table, b"k"), value, Condition::Always);
+        assert!(put.is_ok(), "turn {turn}: {put:?}, {:?}", durable.journal);
+        // A turn in which nothing comes ends what gathers.
+        for _ in 0..2 {
+            durable.turn(&mut store, &Results::default());
+        }
+        if durable.journal.statistics().segments == begun + 2 {
+            return;
+        }
+    }
+    panic!("no segment was full: {:?}", durable.status());
+}
+
 /// Lives that end early leave a head each.
 #[test]
 fn a_log_without_a_free_frame_gets_one_beyond_its_most() {

@@ -22,6 +22,9 @@ const MORE_TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest warm-up, however slow the calls are.
 const WARMUP_MAX: Duration = Duration::from_secs(1);
 
+/// How long a store may be too busy for requests, one after the other, before that ends the measurement.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
 /// Why a client could not finish its calls.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
@@ -31,6 +34,9 @@ pub(super) enum ClientError {
     /// A response was not what was asked for.
     #[error("a response had the wrong length, or an object was not there")]
     WrongAnswer,
+    /// The store took no request for [`BUSY_MAX`].
+    #[error("too much waits at the store, for {} s; have fewer in flight", BUSY_MAX.as_secs())]
+    StoreBusy,
 }
 
 /// What a run of calls was. Calls that began in the window count; those in flight at its end were waited for.
@@ -177,6 +183,8 @@ pub(super) struct ClosedLoop {
     calls_max: u64,
     /// The end of the window and the calls completed until then.
     window_end: Option<(Instant, u64)>,
+    /// Since when the store has refused every request that was answered.
+    busy_since: Option<Instant>,
     failure: Option<ClientError>,
 }
 
@@ -195,6 +203,7 @@ impl ClosedLoop {
             next_look: LOOK_EVERY,
             calls_max: u64::MAX,
             window_end: None,
+            busy_since: None,
             failure: None,
         }
     }
@@ -283,8 +292,10 @@ impl ClosedLoop {
         match outcome {
             Ok(answer) if self.requests.accept(answer) => {}
             Ok(_) => return self.failure = Some(ClientError::WrongAnswer),
+            Err(error) if self.requests.asks_again(error) => return self.ask_again(context, place),
             Err(error) => return self.failure = Some(error.clone().into()),
         }
+        self.busy_since = None;
         self.completed += 1;
         let is_last = self.look_at(place, is_last);
         if self.window_end.is_some() {
@@ -295,10 +306,26 @@ impl ClosedLoop {
             return self.window_end = Some((now, self.completed));
         }
         self.begin(place);
+        self.post_next(context, place);
+    }
+
+    #[inline]
+    fn post_next(&mut self, context: &mut Context<'_>, place: usize) {
         let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
         if let Err(error) = context.call(peer, service, request).post(place as u64) {
             self.failure = Some(error.into());
         }
+    }
+
+    /// Sends another request in a place whose own the store has refused because too much waits there. The
+    /// call goes on: its latency is that of all its requests.
+    #[cold]
+    fn ask_again(&mut self, context: &mut Context<'_>, place: usize) {
+        let now = self.clock.now();
+        if now - *self.busy_since.get_or_insert(now) >= BUSY_MAX {
+            return self.failure = Some(ClientError::StoreBusy);
+        }
+        self.post_next(context, place);
     }
 
     /// Reads the clock if it is time to, and asks whether this call was the last.

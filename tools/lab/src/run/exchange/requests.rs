@@ -1,11 +1,12 @@
 //! What a client asks for, and what it takes for an answer.
 
-use farcall::{Loan, LoanError, Outgoing, Peer, Service};
+use farcall::{CallError, Loan, LoanError, Outgoing, Peer, Service};
+use farcall_base::seed_of_stream;
+use farcall_kv::wire::Code;
 
 use super::payload::Receiver;
 use super::store::StoreRequests;
 use super::{ECHO, Exchange, ExchangeWork, StoreWork};
-use farcall_base::seed_of_stream;
 
 /// The next request, and whether an answer is one.
 pub(super) enum Requests {
@@ -74,6 +75,13 @@ impl Requests {
             }
             Self::Store(requests) => requests.next(loan),
         }
+    }
+
+    /// Whether a call that failed so is made again: a store refuses what comes while too much waits for its
+    /// log, and has changed nothing.
+    pub(super) fn asks_again(&self, error: &CallError) -> bool {
+        let is_busy = matches!(error, CallError::Refused { code, .. } if *code == Code::Busy as u8);
+        matches!(self, Self::Store(_)) && is_busy
     }
 
     /// Looks at an answer; says whether it is one.
