@@ -319,7 +319,6 @@ impl ClosedLoop {
 
     /// Sends another request in a place whose own the store has refused because too much waits there. The
     /// call goes on: its latency is that of all its requests.
-    #[cold]
     fn ask_again(&mut self, context: &mut Context<'_>, place: usize) {
         let now = self.clock.now();
         if now - *self.busy_since.get_or_insert(now) >= BUSY_MAX {
