@@ -419,14 +419,25 @@ impl Front {
     }
 
     /// Runs what has come; says when the shard has something to do by itself.
+    ///
+    /// Clients that take more memory than they may together are seen to at the end of a turn. What others
+    /// have sent waits for the next turn then: each of them might ask for as much again.
     fn execute(&mut self) -> Next {
         let Self { engine, shared, arena, ready, parser, spares, inputs, .. } = self;
+        let (bytes_max, mut waiting) = (engine.clients_bytes_max(), Vec::new());
         let mut guard = shared.lock();
         engine.prepare(&mut guard);
         engine.follow_log(&guard);
         ready.extend(engine.resumed().map(|client| Ready { client, start: 0, end: 0 }));
         for &Ready { client, start, end } in ready.iter() {
+            let has_room = engine.clients.bytes() <= bytes_max;
             let Some(mut connection) = engine.clients.take(client) else { continue };
+            if !has_room {
+                connection.input.extend(&arena[start..end], inputs);
+                engine.clients.put_back(client, connection);
+                waiting.push(Ready { client, start: 0, end: 0 });
+                continue;
+            }
             engine.current = client;
             if connection.output.capacity() == 0 {
                 connection.output = spares.take(connection.last_replies_bytes);
@@ -447,9 +458,11 @@ impl Front {
                 guard = run_own(engine, &mut connection, (shared, guard));
             }
             engine.clients.put_back(client, connection);
+            engine.clients.count_bytes(client);
             engine.touched.push(client);
         }
         ready.clear();
+        ready.append(&mut waiting);
         let next = engine.keep_up(&mut guard);
         shared.pass_log_on(&guard, engine.waits_for_log());
         next
