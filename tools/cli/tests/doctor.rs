@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{farcall, records, sentence};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use common::{farcall, records, sentence, until};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 
 /// A process that is ended when the test is over.
@@ -77,7 +77,22 @@ fn ps_lists_what_counts_and_top_shows_it_without_being_told() {
     assert!(line.is_some_and(|line| line.contains("basic+udp") && line.contains("kv serve")), "{text}");
     let top = farcall(&["top", "--once", "--interval", "0.05"]);
     let text = String::from_utf8_lossy(&top.stdout);
-    assert!(text.contains(&format!("process {pid}")), "{text}");
+    assert!(text.contains(&format!("process {pid} (farcall kv serve --at")), "{text}");
+    assert!(text.contains("store 0/s"), "{text}");
+}
+
+#[test]
+fn a_process_that_is_stopped_does_not_look_idle() {
+    let (store, _at) = store();
+    let pid = store.child.id().to_string();
+    kill_process(Pid::from_child(&store.child), Signal::STOP).expect("it is ours");
+    let status = format!("/proc/{pid}/status");
+    until("it is stopped", || fs::read_to_string(&status).expect("it is there").contains("State:\tT"));
+    for command in [&["top", &pid, "--interval", "0.05"][..], &["ps", "--interval", "0.05"]] {
+        let output = farcall(command);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("stopped by a signal"), "{command:?}: {text}");
+    }
 }
 
 #[test]

@@ -1,14 +1,9 @@
-//! Traced calls, and the live view of a process.
+//! Traced calls.
 
 mod common;
 
-use std::io::{Read, Write};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::process::{Command, Output};
 
-use common::{PATIENCE, until};
-use farcall::Node;
 use serde_json::Value;
 
 fn farcall(arguments: &[&str]) -> Output {
@@ -208,125 +203,4 @@ fn what_cannot_be_traced_gets_one_sentence() {
         refused.contains("one test that makes one: echo, ") && !refused.contains("basic"),
         "reads and overwrites are two measurements: {refused}"
     );
-}
-
-#[test]
-fn top_prints_once_where_there_is_no_terminal() {
-    let node = Node::alone().expect("a node");
-    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
-    let process = std::process::id().to_string();
-    let shown = text(&farcall(&["top", &process, "--interval", "0.1"]));
-    assert_eq!(shown.matches("process ").count(), 1, "{shown}");
-    assert!(shown.contains("ring+shm") && shown.contains("stalls: none"), "{shown}");
-    assert!(!shown.contains('\x1b'), "no control characters without a terminal: {shown:?}");
-}
-
-#[test]
-fn top_draws_again_and_again_on_a_terminal() {
-    let node = Node::alone().expect("a node");
-    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
-    let program = env!("CARGO_BIN_EXE_farcall");
-    let command =
-        format!("stty rows 24 cols 140; {program} top {} --interval 0.1 --count 3", std::process::id());
-    // `script` gives the command a terminal.
-    let output = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
-        .stdin(Stdio::null())
-        .output()
-        .expect("script, which every Linux distribution has");
-    let shown = text(&output);
-    let (entered, left) = (shown.find(ENTERS), shown.find(LEAVES));
-    assert!(entered < left && entered.is_some(), "the shell's screen is as it was: {shown:?}");
-    assert!(shown.contains("processes"), "{shown:?}");
-}
-
-/// What a program sends that takes the whole screen, and that gives it back.
-const ENTERS: &str = "\x1b[?1049h";
-const LEAVES: &str = "\x1b[?1049l";
-
-#[test]
-fn top_does_what_keys_say() {
-    let node = Node::alone().expect("a node");
-    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
-    let program = env!("CARGO_BIN_EXE_farcall");
-    let command = format!("stty rows 24 cols 140; {program} top {} --interval 0.1", std::process::id());
-    let mut script = Command::new("script");
-    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut script = Ended(script.spawn().expect("script, which every Linux distribution has"));
-    let mut keys = script.0.stdin.take().expect("it is piped");
-    let screen = pieces(script.0.stdout.take().expect("it is piped"));
-    let mut shown = String::new();
-    // What is drawn after a key says that it was heard. Only cells that change are drawn again: of the help a
-    // word that lies below the rows of before.
-    for (key, expected) in [("", "in flight"), ("3", "\x1b[7m3 ways"), ("h", "stands"), ("hq", LEAVES)] {
-        keys.write_all(key.as_bytes()).expect("it is there");
-        until_shown(expected, &screen, &mut shown);
-    }
-    until("the program ends", || script.0.try_wait().expect("it is ours").is_some());
-    assert!(script.0.wait().expect("it has ended").success());
-}
-
-#[test]
-fn top_ends_when_its_terminal_has_gone() {
-    let node = Node::alone().expect("a node");
-    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
-    let program = env!("CARGO_BIN_EXE_farcall");
-    let command = format!(
-        "stty rows 24 cols 140; echo pid=$$=; exec {program} top {} --interval 0.1",
-        std::process::id()
-    );
-    let mut script = Command::new("script");
-    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut script = Ended(script.spawn().expect("script, which every Linux distribution has"));
-    let screen = pieces(script.0.stdout.take().expect("it is piped"));
-    let mut shown = String::new();
-    until_shown("in flight", &screen, &mut shown);
-    let pid: u32 = shown.split('=').nth(1).expect("its number").parse().expect("a number");
-    script.0.kill().expect("it is ours");
-    script.0.wait().expect("it has ended");
-    let line = std::path::PathBuf::from(format!("/proc/{pid}/cmdline"));
-    // Nobody may be there to ask how it ended: then its number stays, with no command.
-    until("the program ends", || std::fs::read(&line).map_or(true, |line| line.is_empty()));
-}
-
-/// A process that ends with the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Both fail only when it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// What comes out of a pipe, so that a test can wait for it only so long.
-fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(length @ 1..) = from.read(&mut bytes) {
-            if sender.send(bytes[..length].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// Takes what the screen shows until a text is in it.
-fn until_shown(text: &str, screen: &Receiver<Vec<u8>>, shown: &mut String) {
-    let end = Instant::now() + PATIENCE;
-    while !shown.contains(text) {
-        let piece = screen.recv_timeout(end.saturating_duration_since(Instant::now()));
-        let piece = piece.unwrap_or_else(|error| panic!("{text} did not come ({error}): {shown:?}"));
-        shown.push_str(&String::from_utf8_lossy(&piece));
-    }
-}
-
-#[test]
-fn top_says_in_one_sentence_that_nobody_is_there() {
-    let output = farcall(&["top", "2147483647", "--once"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "farcall: there is no process 2147483647\n");
 }

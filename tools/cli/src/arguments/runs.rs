@@ -176,13 +176,14 @@ pub struct Top {
     /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     pub interval: Duration,
-    /// The order of processes, the greatest first
+    /// The order of processes: by their numbers the least first, by all else the greatest
     #[arg(long, value_name = "BY", default_value = "process")]
     pub sort: TopSort,
     /// Prints once as plain text and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
-    /// Ends after this many intervals [default: at a key, or with the processes that were named]
+    /// Ends after this many intervals [default: on a terminal at a key, or with the processes that were named;
+    /// elsewhere after one]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>, conflicts_with = "once")]
     pub count: Option<u64>,
 }

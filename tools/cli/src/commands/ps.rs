@@ -6,9 +6,9 @@ use std::thread;
 use serde_json::json;
 
 use super::processes::change::{
-    CALLS, Change, IN_FLIGHT, LEVELS, REQUESTS, SESSIONS, Stall, scaled, seconds,
+    CALLS, Change, IN_FLIGHT, LEVELS, REQUESTS, SESSIONS, Stall, scaled, seconds, total,
 };
-use super::processes::{Found, Process, all};
+use super::processes::{Found, Process, STOPPED, all};
 use crate::arguments::runs::Ps;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -25,21 +25,23 @@ pub fn run(ps: &Ps) -> Result<(), Failure> {
     let rows = rows(&before, &after);
     if !rows.is_empty() {
         report.line(format_args!(
-            "{:>7} {:<22} {:>9} {:>8} {:>9} {:>9} {:>9}  {:<24} command",
-            "process", "transports", "endpoints", "sessions", "calls/s", "served/s", "in flight", "stalls"
+            "{:>7} {:<22} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9}  {:<24} command",
+            "process",
+            "transports",
+            "endpoints",
+            "sessions",
+            "calls/s",
+            "served/s",
+            "store/s",
+            "in flight",
+            "stalls"
         ))?;
     }
     rows.iter().try_for_each(|row| row.show(&mut report))?;
     if rows.is_empty() {
         report.line("no process that can be seen from here has farcall counters")?;
     }
-    for (pid, why) in &after.unreadable {
-        report.line(format_args!("process {pid} is left out: {why}"))?;
-    }
-    if after.not_allowed > 0 {
-        let count = after.not_allowed;
-        report.line(format_args!("{count} processes of other users were not looked into; root sees all"))?;
-    }
+    after.left_out().iter().try_for_each(|sentence| report.line(sentence))?;
     Ok(())
 }
 
@@ -51,6 +53,8 @@ struct Row<'a> {
     sessions: u64,
     calls_per_second: f64,
     served_per_second: f64,
+    /// Requests of its store, by whatever door.
+    store_per_second: f64,
     in_flight: u64,
     /// By name, of all groups together.
     stalls: BTreeMap<&'static str, f64>,
@@ -71,9 +75,7 @@ impl<'a> Row<'a> {
         // What others wrote may be any number.
         let level =
             |name| endpoints.iter().filter_map(|change| change.value(name)).fold(0, u64::saturating_add);
-        // The sum of nothing would be -0.
-        let rate =
-            |name| endpoints.iter().filter_map(|change| change.rate(name)).fold(0.0, |sum, rate| sum + rate);
+        let rate = |name| total(endpoints.iter().filter_map(|change| change.rate(name)));
         let mut transports: Vec<_> = endpoints.iter().map(|change| change.transport()).collect();
         transports.sort_unstable();
         transports.dedup();
@@ -88,6 +90,7 @@ impl<'a> Row<'a> {
             sessions: level(SESSIONS),
             calls_per_second: rate(CALLS),
             served_per_second: rate(REQUESTS),
+            store_per_second: total(changes.iter().map(Change::store_rate)),
             in_flight: level(IN_FLIGHT),
             stalls,
             seconds: seconds(&then.sample, &now.sample),
@@ -97,17 +100,18 @@ impl<'a> Row<'a> {
     fn show(&self, report: &mut Report) -> Result<(), Failure> {
         let Self { process, endpoints, sessions, in_flight, .. } = self;
         let (pid, there) = (process.sample.pid, process.number_there);
-        let stalls: Vec<_> =
-            self.stalls.iter().map(|(&name, &amount)| Stall { name, amount }.shown()).collect();
+        let stalls = self.stalls.iter().map(|(&name, &amount)| Stall { name, amount }.shown());
+        let stopped = process.is_stopped.then(|| STOPPED.to_owned());
+        let stalls: Vec<_> = stopped.into_iter().chain(stalls).collect();
         let or_none = |list: String| if list.is_empty() { "-".to_owned() } else { list };
-        let inside = if there == pid { String::new() } else { format!(" (in its namespace {there})") };
         report.line(format_args!(
-            "{pid:>7} {:<22} {endpoints:>9} {sessions:>8} {:>9} {:>9} {in_flight:>9}  {:<24} {}{inside}",
+            "{pid:>7} {:<22} {endpoints:>9} {sessions:>8} {:>9} {:>9} {:>9} {in_flight:>9}  {:<24} {}",
             or_none(self.transports.join(",")),
             scaled(self.calls_per_second),
             scaled(self.served_per_second),
+            scaled(self.store_per_second),
             or_none(stalls.join(", ")),
-            process.command,
+            process.command_there(),
         ))?;
         let (levels, rates): (Vec<_>, Vec<_>) =
             self.stalls.iter().partition(|(name, _)| LEVELS.contains(name));
@@ -123,6 +127,8 @@ impl<'a> Row<'a> {
             "sessions": sessions,
             "calls_per_second": self.calls_per_second,
             "served_per_second": self.served_per_second,
+            "store_per_second": self.store_per_second,
+            "stopped": process.is_stopped,
             "in_flight": in_flight,
             "stalls_per_second": BTreeMap::from_iter(rates),
             "waiting": BTreeMap::from_iter(levels),

@@ -108,6 +108,11 @@ impl<'a> Change<'a> {
         Some(value(self.now, name)?.saturating_sub(then) as f64 / self.seconds)
     }
 
+    /// Whether it is a part of a store.
+    pub fn is_store(&self) -> bool {
+        self.now.label.starts_with("kv")
+    }
+
     /// Requests a second of a part of a store: of calls and slots by its shard, and of the doors of other
     /// protocols, each counted once. Nothing of other groups.
     pub fn store_rate(&self) -> f64 {
@@ -161,6 +166,7 @@ pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
 /// A rate in few characters.
 pub fn scaled(rate: f64) -> String {
     match rate {
+        most if most >= 1e9 => format!("{:.2}G", most / 1e9),
         many if many >= 1e6 => format!("{:.2}M", many / 1e6),
         some if some >= 1e3 => format!("{:.1}K", some / 1e3),
         few => format!("{few:.0}"),

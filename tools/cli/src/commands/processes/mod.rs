@@ -23,6 +23,9 @@ const COMMAND_CHARS_MAX: usize = 60;
 /// What a process that this program starts again is called by: the link to itself.
 const SELF_LINK: &str = "/proc/self/exe";
 
+/// What is said of a process that does nothing until it is let go on.
+pub const STOPPED: &str = "stopped by a signal";
+
 /// A process with counters.
 pub struct Process {
     pub sample: Sample,
@@ -30,7 +33,32 @@ pub struct Process {
     pub number_there: u32,
     /// The user that it runs as.
     pub user: Option<u32>,
+    /// Whether a signal or a debugger holds it: it does nothing until it is let go on.
+    pub is_stopped: bool,
     pub command: String,
+}
+
+impl Process {
+    fn of(sample: Sample, command: String) -> Self {
+        let status = status_of(sample.pid);
+        Self {
+            number_there: status.number_there.unwrap_or(sample.pid),
+            user: status.user,
+            is_stopped: status.is_stopped,
+            sample,
+            command,
+        }
+    }
+
+    /// Its command, with its number in its own PID namespace where that is another one.
+    pub fn command_there(&self) -> String {
+        let Self { sample, number_there, command, .. } = self;
+        if *number_there == sample.pid {
+            command.clone()
+        } else {
+            format!("{command} (in its namespace {number_there})")
+        }
+    }
 }
 
 /// What looking at every process found.
@@ -42,6 +70,21 @@ pub struct Found {
     pub not_allowed: usize,
     /// Processes whose counters this program cannot read, each with the reason.
     pub unreadable: Vec<(u32, String)>,
+}
+
+impl Found {
+    /// A sentence for each process that is not among them though it may count, and one for those of other
+    /// users.
+    pub fn left_out(&self) -> Vec<String> {
+        let unreadable = self.unreadable.iter();
+        let mut said: Vec<_> =
+            unreadable.map(|(pid, why)| format!("process {pid} is left out: {why}")).collect();
+        if self.not_allowed > 0 {
+            let count = self.not_allowed;
+            said.push(format!("{count} processes of other users were not looked into; root sees all"));
+        }
+        said
+    }
 }
 
 /// All processes with counters that can be seen from here.
@@ -62,15 +105,7 @@ fn look_at(pid: u32, found: &mut Found) {
     // Threads of the kernel and processes that have ended have none.
     let Some(command) = command_of(pid) else { return };
     match Sample::read(pid, Instant::now()) {
-        Ok(sample) => {
-            let status = status_of(pid);
-            found.processes.push(Process {
-                sample,
-                number_there: status.number_there.unwrap_or(pid),
-                user: status.user,
-                command,
-            });
-        }
+        Ok(sample) => found.processes.push(Process::of(sample, command)),
         // It has no counters, or ended a moment ago.
         Err(CounterReadError::NoCounters { .. } | CounterReadError::NoProcess { .. }) => {}
         Err(CounterReadError::NotAllowed { .. }) => found.not_allowed += 1,
@@ -91,6 +126,12 @@ fn drop_forked(processes: &mut Vec<Process>) {
         let owner = process.sample.snapshot.owner;
         u64::from(process.number_there) == owner || !owners.contains(&owner)
     });
+}
+
+/// One process that counts.
+pub fn one(pid: u32) -> Result<Process, Failure> {
+    let sample = read(pid)?;
+    Ok(Process::of(sample, command_of(pid).unwrap_or_default()))
 }
 
 /// The counters of one process; without any the sentence names those of its children that have some.
@@ -121,6 +162,8 @@ pub struct Status {
     pub user: Option<u32>,
     /// Its number in its own PID namespace.
     pub number_there: Option<u32>,
+    /// Whether a signal or a debugger holds it.
+    pub is_stopped: bool,
 }
 
 /// Nothing is known of a process that has ended.
@@ -136,6 +179,7 @@ fn parse_status(text: &str) -> Status {
         user: first("Uid"),
         // From the namespace of the reader down to its own.
         number_there: of("NSpid").and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()),
+        is_stopped: of("State").is_some_and(|state| state.trim_start().starts_with(['T', 't'])),
     }
 }
 
@@ -186,13 +230,14 @@ mod tests {
     fn process(pid: u32, number_there: u32, owner: u64) -> Process {
         let snapshot = Snapshot { owner, unlisted_groups: 0, groups: Vec::new() };
         let sample = Sample { pid, at: Instant::now(), snapshot, schedule: None };
-        Process { sample, number_there, user: Some(0), command: String::new() }
+        Process { sample, number_there, user: Some(0), is_stopped: false, command: String::new() }
     }
 
     #[test]
     fn the_kernels_words_give_parent_user_and_the_number_in_the_innermost_namespace() {
-        let text = "Name:\tx\nPid:\t77\nPPid:\t7\nUid:\t1000\t0\t0\t0\nNSpid:\t77\t12\t1\n";
-        let expected = Status { parent: Some(7), user: Some(1000), number_there: Some(1) };
+        let text =
+            "Name:\tx\nState:\tT (stopped)\nPid:\t77\nPPid:\t7\nUid:\t1000\t0\t0\t0\nNSpid:\t77\t12\t1\n";
+        let expected = Status { parent: Some(7), user: Some(1000), number_there: Some(1), is_stopped: true };
         assert_eq!(parse_status(text), expected);
         assert_eq!(parse_status(""), Status::default());
     }

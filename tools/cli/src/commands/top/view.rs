@@ -3,21 +3,23 @@
 
 use core::fmt::Write;
 
+use crate::commands::processes::STOPPED;
 use crate::commands::processes::change::{
-    ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, scaled, seconds,
+    ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, scaled, seconds, total,
 };
 use crate::commands::processes::sample::Sample;
-use crate::commands::top::history::History;
+use crate::commands::top::readings::Readings;
 
-/// What happened between two readings.
-pub fn view(before: &[Sample], after: &[Sample], history: &History) -> String {
+/// What happened between the last two readings.
+pub fn view(seen: &Readings) -> String {
     let mut text = String::new();
-    for now in after {
-        match before.iter().find(|sample| sample.pid == now.pid) {
-            Some(then) => process(then, now, history, &mut text),
+    for now in &seen.after {
+        match seen.before.iter().find(|sample| sample.pid == now.pid) {
+            Some(then) => process(then, now, seen, &mut text),
             None => line(&mut text, format_args!("process {}: read for the first time", now.pid)),
         }
     }
+    seen.left_out.iter().for_each(|sentence| line(&mut text, format_args!("{sentence}")));
     text
 }
 
@@ -25,18 +27,9 @@ fn line(text: &mut String, arguments: core::fmt::Arguments<'_>) {
     writeln!(text, "{arguments}").expect("a string takes everything");
 }
 
-fn process(then: &Sample, now: &Sample, history: &History, text: &mut String) {
-    let seconds = seconds(then, now);
-    let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
-    let kernel = match then.schedule.zip(now.schedule) {
-        Some((then, now)) => format!(
-            ": {:.0} % of a core, {:.0} % waiting for one",
-            share(now.ran_nanos.saturating_sub(then.ran_nanos)),
-            share(now.waited_nanos.saturating_sub(then.waited_nanos)),
-        ),
-        None => String::new(),
-    };
-    line(text, format_args!("process {}{kernel}", now.pid));
+fn process(then: &Sample, now: &Sample, seen: &Readings, text: &mut String) {
+    let groups = Change::of(then, now);
+    line(text, format_args!("process {}{}", now.pid, head(then, now, &groups, seen)));
     line(
         text,
         format_args!(
@@ -52,15 +45,15 @@ fn process(then: &Sample, now: &Sample, history: &History, text: &mut String) {
             "sleeps/s"
         ),
     );
-    let groups = Change::of(then, now);
     for change in groups.iter().filter(|change| change.is_endpoint()) {
-        endpoint(change, &history.line(now.pid, &change.now.label), text);
+        endpoint(change, &seen.history.line(now.pid, &change.now.label), text);
     }
     let of_group = |change: &Change<'_>| {
         let label = change.now.label.clone();
         change.stalls().map(move |stall| format!("{label} {}", stall.shown())).collect::<Vec<_>>()
     };
-    let stalls: Vec<_> = groups.iter().flat_map(of_group).collect();
+    let stopped = seen.is_stopped(now.pid).then(|| STOPPED.to_owned());
+    let stalls: Vec<_> = stopped.into_iter().chain(groups.iter().flat_map(of_group)).collect();
     let what = if stalls.is_empty() { "none".to_owned() } else { stalls.join(", ") };
     line(text, format_args!("  stalls: {what}"));
     if now.snapshot.unlisted_groups > 0 {
@@ -69,6 +62,23 @@ fn process(then: &Sample, now: &Sample, history: &History, text: &mut String) {
             format_args!("  {} more groups found no room in the counter file", now.snapshot.unlisted_groups),
         );
     }
+}
+
+/// Its command, its share of a core, and what its store was asked for.
+fn head(then: &Sample, now: &Sample, groups: &[Change<'_>], seen: &Readings) -> String {
+    let (command, seconds) = (seen.command_of(now.pid), seconds(then, now));
+    let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
+    let mut parts = Vec::new();
+    if let Some((then, now)) = then.schedule.zip(now.schedule) {
+        let ran = share(now.ran_nanos.saturating_sub(then.ran_nanos));
+        let waited = share(now.waited_nanos.saturating_sub(then.waited_nanos));
+        parts.push(format!("{ran:.0} % of a core, {waited:.0} % waiting for one"));
+    }
+    if groups.iter().any(Change::is_store) {
+        parts.push(format!("store {}/s", scaled(total(groups.iter().map(Change::store_rate)))));
+    }
+    let named = if command.is_empty() { String::new() } else { format!(" ({command})") };
+    if parts.is_empty() { named } else { format!("{named}: {}", parts.join(", ")) }
 }
 
 fn endpoint(change: &Change<'_>, line_of_rates: &str, text: &mut String) {
@@ -103,6 +113,7 @@ mod tests {
     use crate::commands::processes::change::LEVELS;
     use crate::commands::processes::sample::Schedule;
     use crate::commands::processes::sample::testing;
+    use crate::commands::top::readings::About;
 
     fn sample(at: Instant, times: u64) -> Sample {
         let counted = |&(name, value): &(&'static str, u64)| {
@@ -126,25 +137,38 @@ mod tests {
         Sample { pid: 7, at, snapshot, schedule: Some(schedule) }
     }
 
+    fn seen(before: Vec<Sample>, after: Vec<Sample>) -> Readings {
+        let mut seen = Readings::default();
+        (seen.before, seen.after) = (before, after);
+        seen
+    }
+
+    const TABLE: &str = "
+  endpoint                     sessions   calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
+  ring+shm#0                          3     2.00M     2.00M         0        16     4.00M    25.0        0
+  stalls: ";
+
     #[test]
     fn rates_levels_and_stalls_are_shown_and_quiet_counters_are_not() {
         let begin = Instant::now();
-        let text =
-            view(&[sample(begin, 1)], &[sample(begin + Duration::from_secs(2), 2)], &History::default());
-        let expected = "\
-process 7: 75 % of a core, 25 % waiting for one
-  endpoint                     sessions   calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
-  ring+shm#0                          3     2.00M     2.00M         0        16     4.00M    25.0        0
-  stalls: ring+shm#0 waited_for_room 1.5K/s, ring+shm#0 backlog 5
-";
-        assert_eq!(text, expected);
+        let mut seen = seen(vec![sample(begin, 1)], vec![sample(begin + Duration::from_secs(2), 2)]);
+        let stalls = "ring+shm#0 waited_for_room 1.5K/s, ring+shm#0 backlog 5\n";
+        let shares = "75 % of a core, 25 % waiting for one";
+        assert_eq!(view(&seen), format!("process 7: {shares}{TABLE}{stalls}"));
+        let about = About { command: "kv serve".to_owned(), is_stopped: true };
+        seen.about.insert(7, about);
+        for (samples, puts) in [(&mut seen.before, 100), (&mut seen.after, 300)] {
+            samples[0].snapshot.groups.push(testing::group("kv#0", &[("puts", puts)]));
+        }
+        seen.left_out.push("2 were not looked into".to_owned());
+        let (head, last) =
+            (format!("process 7 (kv serve): {shares}, store 100/s"), "2 were not looked into\n");
+        assert_eq!(view(&seen), format!("{head}{TABLE}stopped by a signal, {stalls}{last}"));
     }
 
     #[test]
     fn a_process_that_is_new_has_no_rates_yet() {
-        assert_eq!(
-            view(&[], &[sample(Instant::now(), 1)], &History::default()),
-            "process 7: read for the first time\n"
-        );
+        let seen = seen(Vec::new(), vec![sample(Instant::now(), 1)]);
+        assert_eq!(view(&seen), "process 7: read for the first time\n");
     }
 }

@@ -1,13 +1,14 @@
 //! The head of the screen: how busy the machine is, and what all processes that are listed do together.
 
+use farcall_base::printable;
 use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
 
-use super::Readings;
-use super::core_use::CoreUse;
 use crate::commands::processes::change::{
     CALLS, Change, IN_FLIGHT, REQUESTS, SESSIONS, is_level, scaled, total,
 };
+use crate::commands::top::core_use::CoreUse;
+use crate::commands::top::readings::Readings;
 
 /// Columns of a core's meter, with its number and the space behind it.
 const METER_COLUMNS: usize = 30;
@@ -21,7 +22,8 @@ const FULL: f64 = 0.95;
 /// The lines of the head on a screen of this many columns.
 pub fn lines(seen: &Readings, columns: u16) -> Vec<Line<'static>> {
     let mut lines = meters(&seen.cores, columns.into());
-    lines.push(totals(seen));
+    lines.extend(totals(seen, columns.into()));
+    lines.extend(seen.left_out.iter().map(|sentence| Line::from(printable(sentence).to_string()).dim()));
     lines
 }
 
@@ -57,7 +59,8 @@ fn meter(name: String, busy: f64) -> Vec<Span<'static>> {
     ]
 }
 
-fn totals(seen: &Readings) -> Line<'static> {
+/// In as many lines as they need.
+fn totals(seen: &Readings, columns: usize) -> Vec<Line<'static>> {
     let changes: Vec<_> = seen.pairs().flat_map(|(then, now)| Change::of(then, now)).collect();
     let endpoints = || changes.iter().filter(|change| change.is_endpoint());
     let level = |name| endpoints().filter_map(|change| change.value(name)).sum::<u64>();
@@ -65,22 +68,30 @@ fn totals(seen: &Readings) -> Line<'static> {
     let store = total(changes.iter().map(Change::store_rate));
     let stalls = changes.iter().flat_map(Change::stalls).filter(|stall| !is_level(stall.name));
     let stalls = total(stalls.map(|stall| stall.amount));
-    let mut spans = Vec::new();
-    let mut add = |what: &'static str, amount: String| {
-        spans.push(Span::from(format!("{what} ")).dim());
-        spans.push(Span::from(format!("{amount}   ")).bold());
+    let mut lines = vec![Line::default()];
+    let mut add = |what: &'static str, amount: Span<'static>| {
+        let spans = [Span::from(format!("{what} ")).dim(), amount.bold(), Span::from("   ")];
+        let line = lines.last_mut().expect("there is one");
+        let width = spans[..2].iter().map(Span::width).sum::<usize>();
+        if line.width() > 0 && line.width() + width > columns {
+            lines.push(Line::default());
+        }
+        lines.last_mut().expect("there is one").spans.extend(spans);
     };
-    add("processes", seen.after.len().to_string());
-    add("endpoints", endpoints().count().to_string());
-    add("sessions", level(SESSIONS).to_string());
-    add("in flight", level(IN_FLIGHT).to_string());
-    add("calls/s", rate(CALLS));
-    add("served/s", rate(REQUESTS));
-    add("store/s", scaled(store));
-    spans.push(Span::from("stalls/s ").dim());
-    let stalls_shown = Span::from(scaled(stalls)).bold();
-    spans.push(if stalls > 0.0 { stalls_shown.fg(Color::Yellow) } else { stalls_shown });
-    Line::from(spans)
+    for (what, amount) in [
+        ("processes", seen.after.len().to_string()),
+        ("endpoints", endpoints().count().to_string()),
+        ("sessions", level(SESSIONS).to_string()),
+        ("in flight", level(IN_FLIGHT).to_string()),
+        ("calls/s", rate(CALLS)),
+        ("served/s", rate(REQUESTS)),
+        ("store/s", scaled(store)),
+    ] {
+        add(what, Span::from(amount));
+    }
+    let shown = Span::from(scaled(stalls));
+    add("stalls/s", if stalls > 0.0 { shown.fg(Color::Yellow) } else { shown });
+    lines
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ const PAGE: u16 = 10;
 const FILTER_CHARS_MAX: usize = 60;
 
 /// The keys and what they do, for the screen of help.
-pub const HELP: [(&str, &str); 9] = [
+pub const HELP: [(&str, &str); 10] = [
     ("Tab, Shift-Tab, 1–4", "the next tab, the one before, a tab"),
     ("<, >", "sorts by the column to the left, to the right"),
     ("r", "reverses the order: ▼ is the greatest first, ▲ the least"),
@@ -20,6 +20,7 @@ pub const HELP: [(&str, &str); 9] = [
     ("Home, End", "marks the first row, the last"),
     ("Space", "stands still, goes on"),
     ("h, ?, F1", "this page; any key leaves it"),
+    ("Ctrl-Z", "gives the terminal back to the shell until fg"),
     ("q, Esc, Ctrl-C", "ends"),
 ];
 
@@ -27,14 +28,19 @@ pub const HELP: [(&str, &str); 9] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     GoOn,
+    /// Until the shell lets the process go on.
+    Stop,
     End,
 }
 
 impl Screen {
     /// Does what a key says.
     pub fn press(&mut self, key: KeyEvent) -> After {
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return After::End;
+        match key.code {
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => return After::End,
+            KeyCode::Char('z') if key.modifiers == KeyModifiers::CONTROL => return After::Stop,
+            _ if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => return After::GoOn,
+            _ => {}
         }
         if self.is_helping {
             self.is_helping = false;
@@ -59,7 +65,7 @@ impl Screen {
             }
             _ => {}
         }
-        self.marked.select(None);
+        self.mark(|rows| rows.select(None));
     }
 
     fn order(&mut self, key: KeyCode) -> After {
@@ -77,12 +83,12 @@ impl Screen {
             KeyCode::Char('/') => self.is_editing = true,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.is_helping = true,
-            KeyCode::Up => self.marked.select_previous(),
-            KeyCode::Down => self.marked.select_next(),
-            KeyCode::PageUp => self.marked.scroll_up_by(PAGE),
-            KeyCode::PageDown => self.marked.scroll_down_by(PAGE),
-            KeyCode::Home => self.marked.select_first(),
-            KeyCode::End => self.marked.select_last(),
+            KeyCode::Up => self.mark(|rows| rows.select_previous()),
+            KeyCode::Down => self.mark(|rows| rows.select_next()),
+            KeyCode::PageUp => self.mark(|rows| rows.scroll_up_by(PAGE)),
+            KeyCode::PageDown => self.mark(|rows| rows.scroll_down_by(PAGE)),
+            KeyCode::Home => self.mark(|rows| rows.select_first()),
+            KeyCode::End => self.mark(|rows| rows.select_last()),
             _ => {}
         }
         After::GoOn

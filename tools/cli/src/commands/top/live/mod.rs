@@ -1,13 +1,13 @@
 //! The live screen: reads the processes again and again, draws, and does what keys say.
 
-mod core_use;
+mod columns;
 mod draw;
 mod head;
 mod keys;
 mod rows;
 mod screen;
 
-use std::collections::HashMap;
+use std::io::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,72 +15,75 @@ use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::flag::register;
+use signal_hook::low_level::emulate_default_handler;
 
-use super::history::History;
-use super::readings;
+use super::readings::Readings;
 use crate::arguments::runs::Top;
-use crate::commands::processes::program_of;
-use crate::commands::processes::sample::Sample;
+use crate::commands::processes::Found;
 use crate::failure::Failure;
-use core_use::{CoreTimes, CoreUse};
 use keys::After;
 use screen::Screen;
 
 /// The longest wait for a key, after which a signal is noticed.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// What was read, twice, and what is remembered of the readings before.
+/// What signals ask for.
 #[derive(Default)]
-pub struct Readings {
-    before: Vec<Sample>,
-    after: Vec<Sample>,
-    history: History,
-    /// The programs of processes, looked up once.
-    programs: HashMap<u32, String>,
-    core_times: CoreTimes,
-    /// What the cores did between the last two readings.
-    cores: Vec<CoreUse>,
+struct Asked {
+    to_end: Arc<AtomicBool>,
+    to_stop: Arc<AtomicBool>,
 }
 
-impl Readings {
-    fn add(&mut self, now: Vec<Sample>) {
-        self.before = core::mem::replace(&mut self.after, now);
-        self.history.add(&self.before, &self.after);
-        self.programs.retain(|pid, _| self.after.iter().any(|sample| sample.pid == *pid));
-        for sample in &self.after {
-            self.programs.entry(sample.pid).or_insert_with(|| program_of(sample.pid).unwrap_or_default());
+impl Asked {
+    fn by_signals() -> Result<Self, Error> {
+        let asked = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            register(signal, Arc::clone(&asked.to_end))?;
         }
-    }
-
-    fn add_cores(&mut self, now: CoreTimes) {
-        self.cores = now.uses_since(&self.core_times);
-        self.core_times = now;
-    }
-
-    /// The processes that were read twice, as they were and as they are.
-    fn pairs(&self) -> impl Iterator<Item = (&Sample, &Sample)> {
-        self.after.iter().filter_map(|now| Some((self.before.iter().find(|then| then.pid == now.pid)?, now)))
+        register(SIGTSTP, Arc::clone(&asked.to_stop))?;
+        Ok(asked)
     }
 }
 
 /// Draws until a key or a signal ends it, or the processes that were named have ended.
 pub fn run(top: &Top) -> Result<(), Failure> {
-    let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&is_over)).map_err(Failure::run)?;
+    let asked = Asked::by_signals().map_err(Failure::run)?;
+    let mut seen = Readings::first(top)?;
+    if let Some(why) = terminal_without_screen() {
+        return Err(no_screen(why));
     }
-    let mut seen = Readings::default();
-    seen.add(readings(top)?);
-    seen.add_cores(CoreTimes::now());
     let mut terminal = ratatui::try_init().map_err(no_screen)?;
     thread::spawn(end_with_the_terminal);
-    let outcome = draw_until_over(top, &mut terminal, &mut seen, &is_over);
+    let outcome = draw_until_over(top, &mut terminal, &mut seen, &asked);
     // What is left of the screen is the user's shell.
     ratatui::restore();
     outcome
+}
+
+/// Why the terminal, by its name, cannot be drawn on.
+fn terminal_without_screen() -> Option<&'static str> {
+    match std::env::var_os("TERM") {
+        None => Some("TERM does not say what it is"),
+        Some(name) if name.is_empty() => Some("TERM does not say what it is"),
+        Some(name) if name == "dumb" => Some("TERM says that it is dumb"),
+        Some(_) => None,
+    }
+}
+
+/// Gives the screen back to the shell until it lets the process go on.
+fn stop(terminal: &mut DefaultTerminal) -> Result<(), Error> {
+    ratatui::try_restore()?;
+    terminal.show_cursor()?;
+    emulate_default_handler(SIGTSTP)?;
+    // Others have written to the screen: all of it is drawn again.
+    *terminal = ratatui::try_init()?;
+    execute!(std::io::stdout(), Clear(ClearType::All))
 }
 
 /// Waits until the terminal hangs up, and ends the process. [`event::poll`] of crossterm 0.29 does not return
@@ -99,15 +102,15 @@ fn end_with_the_terminal() {
     }
 }
 
-fn no_screen(error: std::io::Error) -> Failure {
-    Failure::Run(format!("this terminal cannot be drawn on: {error}; --once prints without it"))
+fn no_screen(why: impl core::fmt::Display) -> Failure {
+    Failure::Run(format!("this terminal cannot be drawn on: {why}; --once prints without it"))
 }
 
 fn draw_until_over(
     top: &Top,
     terminal: &mut DefaultTerminal,
     seen: &mut Readings,
-    is_over: &AtomicBool,
+    asked: &Asked,
 ) -> Result<(), Failure> {
     let mut screen = Screen::sorted_by(top.sort);
     let mut left = top.count.unwrap_or(u64::MAX);
@@ -115,28 +118,36 @@ fn draw_until_over(
     loop {
         terminal.draw(|frame| draw::draw(frame, &mut screen, seen)).map_err(Failure::output)?;
         let wait = next.saturating_duration_since(Instant::now()).min(LOOK_AGAIN_AFTER);
+        let mut after = After::GoOn;
         if event::poll(wait).map_err(Failure::output)?
             && let Event::Key(key) = event::read().map_err(Failure::output)?
             && key.kind != KeyEventKind::Release
-            && screen.press(key) == After::End
         {
+            after = screen.press(key);
+        }
+        if after == After::End || asked.to_end.load(Ordering::Relaxed) || left == 0 {
             return Ok(());
         }
-        if is_over.load(Ordering::Relaxed) || left == 0 {
-            return Ok(());
+        if asked.to_stop.swap(false, Ordering::Relaxed) || after == After::Stop {
+            stop(terminal).map_err(Failure::output)?;
         }
         if Instant::now() >= next {
-            next += top.interval;
+            next = Instant::now() + top.interval;
             left -= 1;
-            if !screen.is_paused {
-                seen.add_cores(CoreTimes::now());
-                match readings(top) {
-                    Ok(now) => seen.add(now),
-                    // They have ended while we watched, which is no failure of ours.
-                    Err(_) if !top.processes.is_empty() => return Ok(()),
-                    Err(_) => seen.add(Vec::new()),
-                }
+            if !screen.is_paused && !look(top, seen) {
+                return Ok(());
             }
         }
     }
+}
+
+/// Reads again. False when the processes that were named have ended while we watched, which is no failure of
+/// ours.
+fn look(top: &Top, seen: &mut Readings) -> bool {
+    seen.look_at_cores();
+    let is_there = seen.look(top).is_ok();
+    if !is_there && top.processes.is_empty() {
+        seen.add(Found::default());
+    }
+    is_there || top.processes.is_empty()
 }

@@ -1,19 +1,20 @@
-//! What each tab lists: columns, and a row of cells for each process, endpoint or part.
+//! What each tab lists: a row of cells for each process, endpoint or part.
 
 use farcall::CounterSnapshot;
 
-use super::Readings;
+use crate::commands::processes::STOPPED;
 use crate::commands::processes::change::{
     ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, is_level, scaled,
     seconds, total,
 };
 use crate::commands::processes::sample::Sample;
+use crate::commands::top::readings::Readings;
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 
-/// The counters of a part that are shown, the busiest first.
+/// The counters of a part that are shown, the busiest first: so many of events, and of bytes and times.
 const BUSIEST: usize = 4;
 
 /// What the screen lists.
@@ -37,42 +38,6 @@ impl Tab {
         }
     }
 
-    /// The names and widths of the columns; those without a width share what is left.
-    pub const fn columns(self) -> &'static [(&'static str, u16)] {
-        match self {
-            Self::Processes => &[
-                ("process", 8),
-                ("program", 16),
-                ("core %", 7),
-                ("waits %", 8),
-                ("sessions", 9),
-                ("calls/s", 9),
-                ("served/s", 9),
-                ("store/s", 8),
-                ("in flight", 10),
-                ("rates", 17),
-                ("stalls", 0),
-            ],
-            Self::Endpoints => &[
-                ("process", 8),
-                ("endpoint", 22),
-                ("sessions", 9),
-                ("calls/s", 9),
-                ("answers/s", 10),
-                ("served/s", 9),
-                ("in flight", 10),
-                ("busy %", 7),
-                ("sleeps/s", 9),
-                ("service", 8),
-                ("stalled ms", 11),
-                ("rates", 0),
-            ],
-            Self::Ways | Self::Store => {
-                &[("process", 8), ("part", 30), ("events/s", 9), ("stalls", 30), ("what", 0)]
-            }
-        }
-    }
-
     /// The rows, unsorted.
     pub fn rows(self, seen: &Readings) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -86,10 +51,9 @@ impl Tab {
                 }
                 Self::Ways | Self::Store => {
                     let is_here = |change: &&Change<'_>| {
-                        let is_store = change.now.label.starts_with("kv");
-                        !change.is_endpoint() && is_store == (self == Self::Store)
+                        !change.is_endpoint() && change.is_store() == (self == Self::Store)
                     };
-                    rows.extend(changes.iter().filter(is_here).map(|change| part(now, change)));
+                    rows.extend(changes.iter().filter(is_here).map(|change| part(seen, now, change)));
                 }
             }
         }
@@ -119,6 +83,8 @@ pub struct Cell {
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
+    /// The process, and the endpoint or part of it; of a process no name.
+    pub of: (u32, String),
     pub cells: Vec<Cell>,
 }
 
@@ -150,11 +116,12 @@ fn rate(amount: f64) -> Cell {
     number(amount, scaled(amount))
 }
 
-/// Stalls in words, sorted by how much they are together.
-fn stalls<'c>(changes: impl Iterator<Item = &'c Change<'c>>) -> Cell {
+/// Stalls in words, sorted by how much they are together. A process that is stopped is the worst.
+fn stalls<'c>(changes: impl Iterator<Item = &'c Change<'c>>, is_stopped: bool) -> Cell {
     let all: Vec<_> = changes.flat_map(Change::stalls).collect();
-    let shown: Vec<_> = all.iter().map(|stall| stall.shown()).collect();
-    let amount = total(all.iter().map(|stall| stall.amount));
+    let stopped = is_stopped.then(|| STOPPED.to_owned());
+    let shown: Vec<_> = stopped.into_iter().chain(all.iter().map(|stall| stall.shown())).collect();
+    let amount = if is_stopped { f64::INFINITY } else { total(all.iter().map(|stall| stall.amount)) };
     Cell { kind: Kind::Stalls, shown: shown.join(", "), amount: Some(amount) }
 }
 
@@ -174,9 +141,10 @@ fn process(seen: &Readings, then: &Sample, now: &Sample, changes: &[Change<'_>])
         None => (text(""), text("")),
     };
     Row {
+        of: (now.pid, String::new()),
         cells: vec![
             whole(now.pid.into()),
-            text(seen.programs.get(&now.pid).cloned().unwrap_or_default()),
+            text(seen.command_of(now.pid)),
             ran,
             waited,
             level(SESSIONS),
@@ -185,7 +153,7 @@ fn process(seen: &Readings, then: &Sample, now: &Sample, changes: &[Change<'_>])
             rate(total(changes.iter().map(Change::store_rate))),
             level(IN_FLIGHT),
             rates(seen.history.line(now.pid, "")),
-            stalls(changes.iter()),
+            stalls(changes.iter(), seen.is_stopped(now.pid)),
         ],
     }
 }
@@ -200,6 +168,7 @@ fn endpoint(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
         service => whole(service - 1),
     };
     Row {
+        of: (now.pid, change.now.label.clone()),
         cells: vec![
             whole(now.pid.into()),
             text(&change.now.label),
@@ -217,35 +186,76 @@ fn endpoint(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
     }
 }
 
-/// Bytes in units of 2^10, other levels in full.
+/// Bytes in units of 2^10.
+fn bytes_shown(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= GIB => format!("{:.1} GiB", bytes / GIB),
+        bytes if bytes >= MIB => format!("{:.1} MiB", bytes / MIB),
+        bytes if bytes >= KIB => format!("{:.1} KiB", bytes / KIB),
+        bytes => format!("{bytes:.0} B"),
+    }
+}
+
 fn level_shown(counter: &CounterSnapshot) -> String {
-    match (counter.unit.as_str(), counter.value as f64) {
-        ("bytes", bytes) if bytes >= GIB => format!("{:.1} GiB", bytes / GIB),
-        ("bytes", bytes) if bytes >= MIB => format!("{:.1} MiB", bytes / MIB),
-        ("bytes", bytes) if bytes >= KIB => format!("{:.1} KiB", bytes / KIB),
+    match counter.unit.as_str() {
+        "bytes" => bytes_shown(counter.value as f64),
         _ => counter.value.to_string(),
     }
 }
 
-/// A transport, a driver or a part of the store, whatever it counts.
-fn part(now: &Sample, change: &Change<'_>) -> Row {
-    let is_shown = |counter: &&CounterSnapshot| is_level(&counter.name) && counter.value > 0;
-    let levels = change.now.counters.iter().filter(is_shown);
+/// What a counter adds up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sum {
+    Events,
+    Bytes,
+    Nanos,
+    Micros,
+}
+
+impl Sum {
+    fn of(counter: &CounterSnapshot) -> Self {
+        match counter.unit.as_str() {
+            "bytes" => Self::Bytes,
+            "ns" => Self::Nanos,
+            "us" => Self::Micros,
+            _ => Self::Events,
+        }
+    }
+
+    /// So much a second.
+    fn shown(self, rate: f64) -> String {
+        match self {
+            Self::Events => format!("{}/s", scaled(rate)),
+            Self::Bytes => format!("{}/s", bytes_shown(rate)),
+            Self::Nanos => format!("{:.1} ms/s", rate / 1e6),
+            Self::Micros => format!("{:.1} ms/s", rate / 1e3),
+        }
+    }
+}
+
+/// A transport, a driver or a part of the store, whatever it counts. Counters are of different things: they
+/// are not added up.
+fn part(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
+    let (levels, rates): (Vec<_>, Vec<_>) =
+        change.now.counters.iter().partition(|counter| is_level(&counter.name));
+    let levels = levels.into_iter().filter(|counter| counter.value > 0);
     let levels = levels.map(|counter| format!("{} {}", counter.name, level_shown(counter)));
-    let rates = change.now.counters.iter().map(|counter| counter.name.as_str());
-    let rates = rates.filter(|name| !is_level(name));
-    let mut rates: Vec<_> = rates.map(|name| (change.rate(name).unwrap_or(0.0), name)).collect();
-    let events = rates.iter().map(|(rate, _)| rate).sum();
-    rates.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let busiest = rates.iter().take(BUSIEST).filter(|(rate, _)| *rate > 0.0);
-    let busiest = busiest.map(|(rate, name)| format!("{name} {}/s", scaled(*rate)));
-    let what: Vec<_> = levels.chain(busiest).collect();
+    let rate_of = |counter: &CounterSnapshot| change.rate(&counter.name).unwrap_or(0.0);
+    let rates = rates.into_iter().map(|counter| (Sum::of(counter), rate_of(counter), &counter.name));
+    let mut rates: Vec<_> = rates.filter(|(_, rate, _)| *rate > 0.0).collect();
+    rates.sort_by(|(_, one, _), (_, other, _)| other.total_cmp(one));
+    let (events, others): (Vec<_>, Vec<_>) = rates.into_iter().partition(|(sum, ..)| *sum == Sum::Events);
+    let busiest = events.first().map_or(0.0, |(_, busiest, _)| *busiest);
+    let shown = events.into_iter().take(BUSIEST).chain(others.into_iter().take(BUSIEST));
+    let shown = shown.map(|(sum, rate, name)| format!("{name} {}", sum.shown(rate)));
+    let what: Vec<_> = levels.chain(shown).collect();
     Row {
+        of: (now.pid, change.now.label.clone()),
         cells: vec![
             whole(now.pid.into()),
             text(&change.now.label),
-            rate(events),
-            stalls(core::iter::once(change)),
+            rate(busiest),
+            stalls(core::iter::once(change), seen.is_stopped(now.pid)),
             text(what.join(", ")),
         ],
     }

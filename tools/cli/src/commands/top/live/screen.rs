@@ -2,9 +2,9 @@
 
 use ratatui::widgets::TableState;
 
-use super::Readings;
 use super::rows::{Cell, Row, Tab};
 use crate::arguments::runs::TopSort;
+use crate::commands::top::readings::Readings;
 
 /// The state of the screen between two keys.
 #[derive(Debug)]
@@ -19,6 +19,9 @@ pub struct Screen {
     pub is_helping: bool,
     pub is_paused: bool,
     pub marked: TableState,
+    /// The row that is marked, wherever it is when the rows are listed again; `None` when a key has marked
+    /// another place since.
+    followed: Option<(u32, String)>,
 }
 
 impl Screen {
@@ -32,7 +35,7 @@ impl Screen {
             TopSort::Stalls => (Tab::Processes, "stalls"),
         };
         let mut sorted_by = [0; Tab::ALL.len()];
-        let column = tab.columns().iter().position(|(name, _)| *name == column);
+        let column = tab.columns().iter().position(|it| it.name == column);
         sorted_by[tab as usize] = column.expect("the tab has the column");
         Self {
             tab,
@@ -43,6 +46,7 @@ impl Screen {
             is_helping: false,
             is_paused: false,
             marked: TableState::default(),
+            followed: None,
         }
     }
 
@@ -66,7 +70,24 @@ impl Screen {
 
     pub fn show(&mut self, tab: Tab) {
         self.tab = tab;
-        self.marked.select(None);
+        self.mark(|rows| rows.select(None));
+    }
+
+    /// Marks another place.
+    pub fn mark(&mut self, how: impl FnOnce(&mut TableState)) {
+        how(&mut self.marked);
+        self.followed = None;
+    }
+
+    /// Has the mark stay with its process, endpoint or part while rows come, go and change places. When it has
+    /// gone nothing is marked.
+    pub fn follow(&mut self, rows: &[Row]) {
+        if self.followed.is_none() {
+            let place = self.marked.selected().map(|place| place.min(rows.len().saturating_sub(1)));
+            self.followed = place.and_then(|place| rows.get(place)).map(|row| row.of.clone());
+        }
+        let place = self.followed.as_ref().and_then(|of| rows.iter().position(|row| row.of == *of));
+        self.marked.select(place);
     }
 
     /// The rows that are shown, in their order: the greatest first, of numbers of processes and of texts the
