@@ -91,7 +91,7 @@ fn a_process_that_is_stopped_does_not_look_idle() {
     for command in [&["top", &pid, "--interval", "0.05"][..], &["ps", "--interval", "0.05"]] {
         let output = farcall(command);
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("stopped by a signal"), "{command:?}: {text}");
+        assert!(text.contains("stopped"), "{command:?}: {text}");
     }
 }
 

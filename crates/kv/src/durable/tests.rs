@@ -1,6 +1,8 @@
 //! The format byte by byte, and what recovery makes of bytes that no log has.
 
+mod damage;
 mod reserve;
+mod room;
 
 use std::collections::BTreeMap;
 
@@ -231,61 +233,6 @@ fn one_superblock_is_enough() {
     }
 }
 
-#[test]
-fn a_full_disk_refuses_writes_and_goes_on_with_reads_and_deletes() {
-    // Of a large one more than half may live before it is known to be full.
-    [4, 12].into_iter().for_each(fill_and_empty);
-}
-
-/// Fills a disk of so many frames, whose log might have more, and makes room by deletes.
-fn fill_and_empty(frames: u64) {
-    let bytes = |frames: u64| FRAMES_AT + frames * format::FRAME_BYTES as u64;
-    let disk = SimulatedDisk::new(1, Faults { bytes_max: Some(bytes(frames)), ..Faults::default() });
-    let (mut durable, mut store, table) = with_table_up_to(&disk, bytes(2 * frames));
-    let long = vec![7; 500_000];
-    let mut keys = 0_u8;
-    let code = loop {
-        let value = Value::new(&long).expect("within the limit");
-        match durable.put(&mut store, name(table, &[keys]), value, Condition::Always) {
-            Ok(_) => keys += 1,
-            Err(Code::Busy) => {}
-            Err(code) => break code,
-        }
-        settle(&mut durable, &mut store);
-    };
-    assert_eq!(code, Code::LogFull);
-    assert!(keys > 10, "half of 16 MiB, the least, hold {keys} objects");
-    assert!(store.get(name(table, &[0])).expect("its table").is_some(), "it can be read");
-    for key in 0..keys {
-        durable.delete(&mut store, name(table, &[key]), Condition::Always).expect("deletes need little");
-        settle(&mut durable, &mut store);
-    }
-    // What the deletes made useless is cleaned in the turns that come.
-    let value = Value::new(&long).expect("within the limit");
-    let written = (0..10_000).find_map(|_| {
-        durable.turn(&mut store, &Results::default());
-        durable.put(&mut store, name(table, b"new"), value, Condition::Always).ok()
-    });
-    assert!(written.is_some(), "there is room again: {:?}", durable.status());
-}
-
-/// Fills a log of which the disk has no more than four frames.
-fn full(disk: &SimulatedDisk) -> (Durable, Store, TableId) {
-    let (mut durable, mut store, table) = with_table_up_to(disk, LOG_BYTES_MIN);
-    let long = vec![7; 500_000];
-    for key in 0..u8::MAX {
-        let value = Value::new(&long).expect("within the limit");
-        match durable.put(&mut store, name(table, &[key]), value, Condition::Always) {
-            Ok(_) | Err(Code::Busy) => settle(&mut durable, &mut store),
-            Err(code) => {
-                assert_eq!(code, Code::LogFull);
-                return (durable, store, table);
-            }
-        }
-    }
-    panic!("four frames hold no 100 MB");
-}
-
 /// Where the superblock of a log is that was opened once and has one segment.
 const SUPERBLOCK_SLOT_OF_FIRST_LIFE: u64 = 64 << 10;
 
@@ -294,38 +241,6 @@ fn rest(durable: &mut Durable, store: &mut Store) {
     while durable.journal.is_working() {
         durable.turn(store, &Results::default());
     }
-}
-
-#[test]
-fn a_disk_that_was_full_is_asked_for_room_again_and_not_with_every_write() {
-    let faults = Faults { bytes_max: Some(FRAMES_AT + 4 * format::FRAME_BYTES as u64), ..Faults::default() };
-    let disk = SimulatedDisk::new(1, faults);
-    let (mut durable, mut store, table) = full(&disk);
-    rest(&mut durable, &mut store);
-    disk.set_faults(faults);
-    let begun = Instant::now() + LOOK_FOR_ROOM_EVERY;
-    let mut look_at = |durable: &mut Durable, at: Instant| {
-        durable.journal.look_for_room(at);
-        rest(durable, &mut store);
-        disk.jobs()
-    };
-    assert_eq!(look_at(&mut durable, begun), 1, "it is due");
-    for part in 1..10 {
-        assert_eq!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY * part / 10), 1, "it was just now");
-    }
-    assert_eq!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY), 2);
-    let most = durable.status().frames.1;
-    // Somebody has made room.
-    disk.set_faults(Faults::default());
-    assert!(look_at(&mut durable, begun + LOOK_FOR_ROOM_EVERY * 2) > 0);
-    assert!(durable.status().frames.1 > most, "the log grows again");
-    let long = vec![7; 500_000];
-    let written = (0..1000).find_map(|_| {
-        settle(&mut durable, &mut store);
-        let value = Value::new(&long).expect("within the limit");
-        durable.put(&mut store, name(table, b"new"), value, Condition::Always).ok()
-    });
-    assert!(written.is_some(), "there is room: {:?}", durable.status());
 }
 
 #[test]
@@ -382,76 +297,6 @@ fn a_result_is_found_after_the_segment_of_its_client_was_cleaned() {
     let to = (&mut self::store(), &mut found);
     Durable::open(to, Box::new(disk.clone()), None, (0, 1), LOG_BYTES).expect("a log");
     assert_eq!(found.look_up(CLIENT, 1, 1), Known::Done(recorded), "it would happen again");
-}
-
-/// A log of several groups in its head, and what its disk has.
-fn log_of_groups() -> (SimulatedDisk, Durable) {
-    let disk = SimulatedDisk::new(1, Faults::default());
-    let (mut durable, mut store, table) = with_table(&disk);
-    for number in 0..8_u8 {
-        let bytes = [number; 3000];
-        let value = Value::new(&bytes).expect("within the limit");
-        durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
-        settle(&mut durable, &mut store);
-    }
-    (disk, durable)
-}
-
-/// Whether exactly this is composed of the copies.
-fn composes(part: &Part, copies: &[&[u8]], right: &[u8]) -> bool {
-    farcall_replica::Certificate::compose(part, copies).is_some_and(|composed| composed == right)
-}
-
-fn with_a_bit_flipped(whole: &[u8], at: usize) -> Vec<u8> {
-    let mut copy = whole.to_vec();
-    copy[at] ^= 1;
-    copy
-}
-
-#[test]
-fn what_the_log_holds_is_composed_of_damaged_copies_in_whichever_order() {
-    let (disk, durable) = log_of_groups();
-    let platter = disk.platter();
-    let frame = format::FRAME_BYTES;
-    // The superblocks, the head, and a frame with nothing.
-    let parts = [
-        (0, [8, 65_536 + 8, 5000]),
-        (FRAMES_AT, [8, 4096 + 100, 8 * 4096]),
-        (FRAMES_AT + frame as u64, [8, 9, 10]),
-    ];
-    for (place, flips) in parts {
-        let part = durable.journal.part_around(place + 70_000).expect("nothing is in flight");
-        assert_eq!(part.at, place);
-        let whole = &platter[part.at as usize..(part.at + part.bytes) as usize];
-        assert!(composes(&part, &[whole], whole), "part at {place}");
-        for at in flips {
-            let damaged = with_a_bit_flipped(whole, at);
-            // Where nothing is needed, what is here is right.
-            let right = if place > FRAMES_AT { &damaged } else { whole };
-            assert!(composes(&part, &[&damaged, whole], right), "part at {place}, byte {at}");
-            assert!(composes(&part, &[whole, &damaged], whole), "part at {place}, byte {at}");
-        }
-    }
-}
-
-#[test]
-fn groups_that_are_damaged_in_different_copies_are_put_together_and_the_same_one_is_lost() {
-    let (disk, durable) = log_of_groups();
-    let platter = disk.platter();
-    let part = durable.journal.part_around(FRAMES_AT).expect("nothing is in flight");
-    let whole = &platter[FRAMES_AT as usize..][..format::FRAME_BYTES];
-    let damaged = |at: usize| with_a_bit_flipped(whole, at);
-    let (first, second, same) = (damaged(4096 + 100), damaged(4 * 4096), damaged(4096 + 200));
-    assert!(composes(&part, &[&first, &second], whole), "other groups are damaged in each");
-    let is_lost = |copies: &[&[u8]]| farcall_replica::Certificate::compose(&part, copies).is_none();
-    assert!(is_lost(&[&first, &same]), "the group is whole in neither");
-    assert!(is_lost(&[&first]) && is_lost(&[&vec![0; whole.len()]]) && is_lost(&[]));
-    // Behind the end of the log anything may lie; a frame of an earlier moment lacks the last groups.
-    let behind = damaged(format::FRAME_BYTES - 1);
-    assert!(composes(&part, &[&behind, &first], &behind));
-    let mut earlier = whole.to_vec();
-    earlier[6 * 4096..].fill(0);
-    assert!(is_lost(&[&earlier]) && composes(&part, &[&earlier, &behind], whole));
 }
 
 #[test]
@@ -522,85 +367,4 @@ fn collections_and_long_values_of_any_records_are_put_back_or_refused() {
     }
     let all: Vec<u8> = RECORDS.iter().flat_map(|(_, record)| encoded(record).to_vec()).collect();
     fuzz_log(&all);
-}
-
-/// Looks at a whole log.
-fn look(durable: &mut Durable, store: &mut Store, (run, repairs): (u64, bool)) -> Vec<(u64, Fate)> {
-    for _ in 0..1_000_000 {
-        if let Some(outcome) = durable.scrub(run, repairs) {
-            assert!(outcome.bytes > FRAMES_AT, "it read what is needed");
-            return outcome.damage.iter().map(|part| (part.at, part.fate)).collect();
-        }
-        durable.turn(store, &Results::default());
-    }
-    panic!("it never ends");
-}
-
-#[test]
-fn what_is_damaged_in_a_log_without_replicas_is_found_and_superblocks_are_written_again() {
-    let disk = SimulatedDisk::new(1, Faults::default());
-    let (mut durable, mut store, table) = with_table(&disk);
-    for number in 0..8_u8 {
-        let bytes = [number; 3000];
-        let value = Value::new(&bytes).expect("within the limit");
-        durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
-        settle(&mut durable, &mut store);
-    }
-    assert_eq!(look(&mut durable, &mut store, (1, false)), []);
-    let superblock = SUPERBLOCK_SLOT_OF_FIRST_LIFE;
-    disk.flip_bit(superblock + 9, 0);
-    assert_eq!(look(&mut durable, &mut store, (2, false)), [(0, Fate::Reparable)]);
-    assert_eq!(look(&mut durable, &mut store, (3, true)), [(0, Fate::Repaired)]);
-    assert_eq!(look(&mut durable, &mut store, (4, false)), []);
-    // Where nothing is needed nothing is damaged.
-    disk.flip_bit(FRAMES_AT + format::FRAME_BYTES as u64 - 1, 0);
-    assert_eq!(look(&mut durable, &mut store, (5, false)), []);
-    disk.flip_bit(FRAMES_AT + 3 * BLOCK_BYTES as u64 + 100, 0);
-    let lost = [(FRAMES_AT, Fate::Lost)];
-    assert_eq!(look(&mut durable, &mut store, (6, true)), lost, "no copy has it");
-    assert_eq!(look(&mut durable, &mut store, (5, false)), [], "what a run has found is its own");
-    let value = Value::new(b"value").expect("short");
-    assert!(durable.put(&mut store, name(table, b"k"), value, Condition::Always).is_ok(), "it goes on");
-}
-
-/// A disk that cannot read what is looked at has not failed for the log.
-#[test]
-fn what_cannot_be_read_when_it_is_looked_at_is_said_and_the_log_goes_on() {
-    let disk = SimulatedDisk::new(1, Faults::default());
-    let (mut durable, mut store, table) = with_table(&disk);
-    settle(&mut durable, &mut store);
-    rest(&mut durable, &mut store);
-    assert_eq!(durable.scrub(1, false), None);
-    disk.set_faults(Faults { fails_from: Some(0), ..Faults::default() });
-    let found = look(&mut durable, &mut store, (1, false));
-    assert_eq!(found, [(0, Fate::Reparable), (FRAMES_AT, Fate::Lost)]);
-    disk.set_faults(Faults::default());
-    let value = Value::new(b"value").expect("short");
-    durable.put(&mut store, name(table, b"k"), value, Condition::Always).expect("it goes on");
-    settle(&mut durable, &mut store);
-    assert_eq!(durable.failure(), None);
-}
-
-/// Groups are flushed, segments opened and cleaned while the log is looked at: none of that is damage.
-#[test]
-fn a_log_that_is_written_and_cleaned_while_it_is_looked_at_is_whole() {
-    let disk = SimulatedDisk::new(1, Faults { polls_max: 3, ..Faults::default() });
-    let (mut durable, mut store, table) = with_table(&disk);
-    let (mut looks, mut run) = (0, 1);
-    let long = vec![7; 200_000];
-    for number in 0..600_u32 {
-        let value = Value::new(&long).expect("within the limit");
-        let key = [(number % 5) as u8];
-        while durable.put(&mut store, name(table, &key), value, Condition::Always).is_err() {
-            durable.turn(&mut store, &Results::default());
-        }
-        for _ in 0..20 {
-            durable.turn(&mut store, &Results::default());
-            if let Some(outcome) = durable.scrub(run, true) {
-                assert_eq!(outcome.damage, [], "look {run}");
-                (looks, run) = (looks + 1, run + 1);
-            }
-        }
-    }
-    assert!(durable.status().statistics.cleaned > 3 && looks > 3, "{looks} looks: {:?}", durable.status());
 }

@@ -24,7 +24,7 @@ const COMMAND_CHARS_MAX: usize = 60;
 const SELF_LINK: &str = "/proc/self/exe";
 
 /// What is said of a process that does nothing until it is let go on.
-pub const STOPPED: &str = "stopped by a signal";
+pub const STOPPED: &str = "stopped";
 
 /// A process with counters.
 pub struct Process {

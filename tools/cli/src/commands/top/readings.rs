@@ -6,7 +6,7 @@ use super::core_use::{CoreTimes, CoreUse};
 use super::history::History;
 use crate::arguments::runs::Top;
 use crate::commands::processes::sample::Sample;
-use crate::commands::processes::{Found, all, one};
+use crate::commands::processes::{Found, Process, all, one};
 use crate::failure::Failure;
 
 /// What the kernel says of a process.
@@ -56,11 +56,9 @@ impl Readings {
             Found { processes: processes.filter_map(|pid| one(pid).ok()).collect(), ..Found::default() }
         };
         if found.processes.is_empty() {
-            let left_out = found.left_out().into_iter().map(|sentence| format!("; {sentence}"));
-            let left_out: String = left_out.collect();
-            return Err(Failure::Run(format!(
-                "no process that can be seen from here has farcall counters{left_out}"
-            )));
+            let nothing = "no process that can be seen from here has farcall counters".to_owned();
+            let sentences: Vec<_> = core::iter::once(nothing).chain(found.left_out()).collect();
+            return Err(Failure::Run(sentences.join("; ")));
         }
         self.add(found);
         Ok(())
@@ -69,7 +67,7 @@ impl Readings {
     /// Adds a reading.
     pub fn add(&mut self, found: Found) {
         self.left_out = found.left_out();
-        let about = |process: &crate::commands::processes::Process| {
+        let about = |process: &Process| {
             let about = About { command: process.command_there(), is_stopped: process.is_stopped };
             (process.sample.pid, about)
         };

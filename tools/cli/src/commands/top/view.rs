@@ -163,7 +163,7 @@ mod tests {
         seen.left_out.push("2 were not looked into".to_owned());
         let (head, last) =
             (format!("process 7 (kv serve): {shares}, store 100/s"), "2 were not looked into\n");
-        assert_eq!(view(&seen), format!("{head}{TABLE}stopped by a signal, {stalls}{last}"));
+        assert_eq!(view(&seen), format!("{head}{TABLE}stopped, {stalls}{last}"));
     }
 
     #[test]

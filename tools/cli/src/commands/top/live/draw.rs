@@ -317,7 +317,7 @@ mod tests {
         seen.about.get_mut(&4_000_001).expect("it is known").is_stopped = true;
         let lines = drawn_of(&mut Screen::sorted_by(TopSort::Stalls), &seen, (190, 12));
         let line = lines.iter().find(|line| line.contains("400000")).expect("a row");
-        assert!(line.contains("4000001 ") && line.contains("stopped by a signal, waited_for"), "{lines:#?}");
+        assert!(line.contains("4000001 ") && line.contains("stopped, waited_for"), "{lines:#?}");
     }
 
     #[test]
