@@ -63,7 +63,7 @@ impl Top {
         self.keys.write_all(keys.as_bytes()).expect("it is there");
     }
 
-    /// Waits until a text was shown so many times.
+    /// Waits until a text was shown this many times.
     fn await_times(&mut self, text: &str, times: usize) {
         let end = Instant::now() + PATIENCE;
         while self.shown.matches(text).count() < times {

@@ -182,8 +182,8 @@ pub struct Top {
     /// Prints once as plain text and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
-    /// Ends after this many intervals [default: on a terminal at a key, or with the processes that were named;
-    /// elsewhere after one]
+    /// Ends after this many intervals [default: on a terminal at a key, or with the processes that were
+    /// named; elsewhere after one]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>, conflicts_with = "once")]
     pub count: Option<u64>,
 }

@@ -79,8 +79,8 @@ impl Screen {
         self.followed = None;
     }
 
-    /// Has the mark stay with its process, endpoint or part while rows come, go and change places. When it has
-    /// gone nothing is marked.
+    /// Has the mark stay with its process, endpoint or part while rows come, go and change places. When it
+    /// has gone nothing is marked.
     pub fn follow(&mut self, rows: &[Row]) {
         if self.followed.is_none() {
             let place = self.marked.selected().map(|place| place.min(rows.len().saturating_sub(1)));
