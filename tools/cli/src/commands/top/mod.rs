@@ -1,7 +1,7 @@
 //! `farcall top`: what running processes do, from the counters that they map, without their help.
 //!
-//! [`readings`] has what was read twice, with [`history`] (the last rates) and [`core_use`] (how busy the cores
-//! were); [`view`](mod@view) says it as plain text, [`live`] draws it on a terminal.
+//! [`readings`] has what was read twice, with [`history`] (the last rates) and [`core_use`] (how busy the
+//! cores were); [`view`](mod@view) says it as plain text, [`live`] draws it on a terminal.
 
 mod core_use;
 mod history;
