@@ -15,6 +15,11 @@ use common::stores::{Folder, Server, keys, kv, put, run, start_by, whole_replica
 /// What every value here has, and nothing else.
 const MARK: &str = "marked-value-";
 
+/// Nobody dies here of whom others do not know: on a busy machine they wait longer for each other, so that no
+/// replica is made again where one is to be repaired.
+const PATIENT: [&str; 2] = ["--set", "endpoint.peer_timeout=10s"];
+const LEASE: [&str; 2] = ["--lease", "5"];
+
 /// A store with a primary and two backups, with their folders.
 struct Copies {
     folder: Folder,
@@ -26,8 +31,15 @@ struct Copies {
 impl Copies {
     fn new(name: &str) -> Self {
         let folder = Folder::new(name);
-        let backups = ["first", "second"].map(|name| folder.backup(name).0);
-        let (primary, at) = folder.primary("replicated=2,flushed", "primary");
+        let backups = ["first", "second"].map(|name| {
+            let data = folder.of(name);
+            let more = [&["--data", &data], &PATIENT[..]].concat();
+            folder.start("backup", &more, "backup at ").0
+        });
+        let data = folder.of("primary");
+        let more = ["--tables", "orders:replicated=2,flushed", "--data", &data, "--memory", "16M"];
+        let more = [&more[..], &PATIENT, &LEASE].concat();
+        let (primary, at) = folder.start("serve", &more, "shard 0 of 1 serves");
         for number in 0..8 {
             put(&at, &format!("{MARK}{number}"));
         }
