@@ -128,9 +128,9 @@ fn it_does_what_keys_say() {
     top.await_success();
 }
 
-/// By a key, and by a signal as shells send it.
+/// By a key, by a signal as shells send it, and by one that it cannot hear.
 #[test]
-fn the_shell_stops_it_and_lets_it_go_on() {
+fn what_stops_it_lets_it_go_on() {
     let _seen = endpoint();
     let mut top = Top::start("--interval 0.1");
     let pid = top.pid();
@@ -140,19 +140,20 @@ fn the_shell_stops_it_and_lets_it_go_on() {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
         status.lines().any(|line| line.starts_with("State:\tT"))
     };
-    for times in 1..=2 {
-        top.await_times(ENTERS, times);
-        top.await_times("in flight", times);
-        if times == 1 {
-            top.press("\x1a")
-        } else {
-            send(Signal::TSTP)
+    top.await_text("in flight");
+    for (times, by) in [(1, None), (2, Some(Signal::TSTP)), (3, Some(Signal::STOP))] {
+        match by {
+            None => top.press("\x1a"),
+            Some(signal) => send(signal),
         }
-        top.await_times(LEAVES, times);
+        if by != Some(Signal::STOP) {
+            top.await_times(LEAVES, times);
+        }
         until("it is stopped", is_stopped);
         send(Signal::CONT);
+        top.await_times(ENTERS, times + 1);
+        top.await_times("in flight", times + 1);
     }
-    top.await_times("in flight", 3);
     top.press("q");
     top.await_times(LEAVES, 3);
     top.await_success();
@@ -181,6 +182,12 @@ fn a_terminal_without_a_screen_is_told_what_to_do() {
     let said = "this terminal cannot be drawn on: TERM says that it is dumb; --once prints without it";
     assert!(shown.contains(said) && !shown.contains(ENTERS), "{shown:?}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn readings_without_a_pause_are_refused() {
+    let said = sentence(&["top", "--once", "--interval", "1e-9"], 2);
+    assert_eq!(said, "farcall: --interval: give 0.01 s or more");
 }
 
 #[test]

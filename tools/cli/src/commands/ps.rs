@@ -8,7 +8,7 @@ use serde_json::json;
 use super::processes::change::{
     CALLS, Change, IN_FLIGHT, LEVELS, REQUESTS, SESSIONS, Stall, scaled, seconds, total,
 };
-use super::processes::{Found, Process, STOPPED, all};
+use super::processes::{Found, Process, STOPPED, all, shortened};
 use crate::arguments::runs::Ps;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -41,7 +41,10 @@ pub fn run(ps: &Ps) -> Result<(), Failure> {
     if rows.is_empty() {
         report.line("no process that can be seen from here has farcall counters")?;
     }
-    after.left_out().iter().try_for_each(|sentence| report.line(sentence))?;
+    for sentence in after.left_out() {
+        report.line(&sentence)?;
+        report.object(&json!({ "schema": SCHEMA, "kind": "left_out", "sentence": sentence }))?;
+    }
     Ok(())
 }
 
@@ -80,8 +83,9 @@ impl<'a> Row<'a> {
         transports.sort_unstable();
         transports.dedup();
         let mut stalls = BTreeMap::new();
-        for Stall { name, amount } in changes.iter().flat_map(Change::stalls) {
-            *stalls.entry(name).or_insert(0.0) += amount;
+        for stall in changes.iter().flat_map(Change::stalls) {
+            let together = stalls.entry(stall.name).or_insert(0.0);
+            *together = stall.with(*together);
         }
         Self {
             process: now,
@@ -111,7 +115,7 @@ impl<'a> Row<'a> {
             scaled(self.served_per_second),
             scaled(self.store_per_second),
             or_none(stalls.join(", ")),
-            process.command_there(),
+            shortened(&process.command_there()),
         ))?;
         let (levels, rates): (Vec<_>, Vec<_>) =
             self.stalls.iter().partition(|(name, _)| LEVELS.contains(name));

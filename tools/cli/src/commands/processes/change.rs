@@ -15,7 +15,8 @@ pub const BUSY_POLLS: &str = "busy_polls";
 pub const SLEEPS: &str = "sleeps";
 
 /// Counters of what holds calls up, wherever they are counted. Sessions that ended are none: clients leave.
-pub const STALLS: [&str; 14] = [
+pub const STALLS: [&str; 15] = [
+    STALLED_TIME,
     "waited_for_room",
     BACKLOG,
     "credit_records_sent",
@@ -31,6 +32,9 @@ pub const STALLS: [&str; 14] = [
     "timed_out",
     "violations",
 ];
+
+/// For how long no call has been answered although some are in flight, in nanoseconds; 0 while that is short.
+pub const STALLED_TIME: &str = "stalled_time";
 
 /// Messages that wait for room now.
 const BACKLOG: &str = "backlog";
@@ -58,7 +62,7 @@ pub const LEVELS: [&str; 23] = [
     "replication_epoch",
     "stalled_on",
     "stalled_service",
-    "stalled_time",
+    STALLED_TIME,
     "used_bytes",
 ];
 
@@ -137,9 +141,17 @@ impl<'a> Change<'a> {
 }
 
 impl Stall {
+    /// The same of another group with it: times do not add up.
+    pub fn with(self, other: f64) -> f64 {
+        if self.name == STALLED_TIME { self.amount.max(other) } else { self.amount + other }
+    }
+
     /// In words.
     pub fn shown(self) -> String {
         let Self { name, amount } = self;
+        if name == STALLED_TIME {
+            return format!("no answer for {:.1} s", amount / 1e9);
+        }
         if is_level(name) { format!("{name} {amount:.0}") } else { format!("{name} {}/s", scaled(amount)) }
     }
 }
@@ -208,6 +220,9 @@ mod tests {
         let stall = |name, amount| Stall { name, amount }.shown();
         assert_eq!(stall("waited_for_room", 1500.0), "waited_for_room 1.5K/s");
         assert_eq!(stall("backlog", 5.0), "backlog 5");
+        assert_eq!(stall(STALLED_TIME, 1.25e9), "no answer for 1.2 s");
+        assert_eq!(Stall { name: STALLED_TIME, amount: 3.0 }.with(4.0), 4.0, "of two endpoints");
+        assert_eq!(Stall { name: "backlog", amount: 3.0 }.with(4.0), 7.0);
     }
 
     /// Counters that are declared in the sources below a folder, with their sentences.

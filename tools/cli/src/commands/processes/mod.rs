@@ -17,8 +17,10 @@ use farcall_base::printable;
 use crate::failure::Failure;
 use sample::Sample;
 
-/// The longest command that is shown, in characters: workers are told what to do in one long argument.
-const COMMAND_CHARS_MAX: usize = 60;
+/// The longest command that is read, in characters, and the longest that a line of text shows: workers are
+/// told what to do in one long argument.
+const COMMAND_CHARS_MAX: usize = 4096;
+const SHOWN_CHARS_MAX: usize = 120;
 
 /// What a process that this program starts again is called by: the link to itself.
 const SELF_LINK: &str = "/proc/self/exe";
@@ -50,13 +52,13 @@ impl Process {
         }
     }
 
-    /// Its command, with its number in its own PID namespace where that is another one.
+    /// Its command, with its number in its own PID namespace before it where that is another one.
     pub fn command_there(&self) -> String {
         let Self { sample, number_there, command, .. } = self;
         if *number_there == sample.pid {
             command.clone()
         } else {
-            format!("{command} (in its namespace {number_there})")
+            format!("({number_there} inside) {command}")
         }
     }
 }
@@ -183,13 +185,13 @@ fn parse_status(text: &str) -> Status {
     }
 }
 
-/// The command line, as people would have written it, in few characters; `None` where there is none.
+/// The command line, as people would have written it; `None` where there is none.
 fn command_of(pid: u32) -> Option<String> {
     let line = command_line(pid)?;
     let mut words = words(&line);
     let command = words.next().map(|program| name_of(pid, program))?;
     let command = words.fold(command, |command, word| format!("{command} {word}"));
-    Some(shortened(&printable(&command)))
+    Some(cut(&printable(&command), COMMAND_CHARS_MAX))
 }
 
 /// The name of its program alone.
@@ -213,8 +215,13 @@ fn name_of(pid: u32, program: &str) -> String {
     path.file_name().map_or(program.into(), |name| name.to_string_lossy()).into_owned()
 }
 
-fn shortened(command: &str) -> String {
-    match command.char_indices().nth(COMMAND_CHARS_MAX) {
+/// A command, as a line of text shows it.
+pub fn shortened(command: &str) -> String {
+    cut(command, SHOWN_CHARS_MAX)
+}
+
+fn cut(command: &str, chars_max: usize) -> String {
+    match command.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &command[..end]),
         None => command.to_owned(),
     }
@@ -271,6 +278,6 @@ mod tests {
     #[test]
     fn long_commands_are_cut() {
         assert_eq!(shortened("farcall kv serve"), "farcall kv serve");
-        assert_eq!(shortened(&"ä".repeat(100)).chars().count(), COMMAND_CHARS_MAX + 1);
+        assert_eq!(shortened(&"ä".repeat(200)).chars().count(), SHOWN_CHARS_MAX + 1);
     }
 }

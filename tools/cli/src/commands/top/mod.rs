@@ -11,6 +11,7 @@ mod view;
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
+use std::time::Duration;
 
 use farcall_base::printable_lines;
 
@@ -20,8 +21,15 @@ use history::sort;
 use readings::Readings;
 use view::view;
 
+/// The shortest time between two readings: each takes some milliseconds with many processes.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
 /// A live screen on a terminal; elsewhere, or when asked to, prints.
 pub fn run(top: &Top) -> Result<(), Failure> {
+    if top.interval < INTERVAL_MIN {
+        let least = INTERVAL_MIN.as_secs_f64();
+        return Err(Failure::Usage(format!("--interval: give {least} s or more")));
+    }
     if io::stdout().is_terminal() && !top.once { live::run(top) } else { print(top) }
 }
 

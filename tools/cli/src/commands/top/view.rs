@@ -3,11 +3,11 @@
 
 use core::fmt::Write;
 
-use crate::commands::processes::STOPPED;
 use crate::commands::processes::change::{
     ANSWERED, BUSY_POLLS, CALLS, Change, IN_FLIGHT, POLLS, REQUESTS, SESSIONS, SLEEPS, scaled, seconds, total,
 };
 use crate::commands::processes::sample::Sample;
+use crate::commands::processes::{STOPPED, shortened};
 use crate::commands::top::readings::Readings;
 
 /// What happened between the last two readings.
@@ -66,7 +66,7 @@ fn process(then: &Sample, now: &Sample, seen: &Readings, text: &mut String) {
 
 /// Its command, its share of a core, and what its store was asked for.
 fn head(then: &Sample, now: &Sample, groups: &[Change<'_>], seen: &Readings) -> String {
-    let (command, seconds) = (seen.command_of(now.pid), seconds(then, now));
+    let (command, seconds) = (shortened(seen.command_of(now.pid)), seconds(then, now));
     let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
     let mut parts = Vec::new();
     if let Some((then, now)) = then.schedule.zip(now.schedule) {

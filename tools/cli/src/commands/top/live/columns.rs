@@ -58,7 +58,7 @@ const PARTS: [Column; 5] = [
     column("process", 8, 0),
     column("part", 22, 0),
     column("busiest/s", 10, 3),
-    growing("stalls", 24, 2),
+    column("stalls", 24, 2),
     growing("what", 20, 1),
 ];
 

@@ -119,7 +119,7 @@ fn keys_line(screen: &Screen) -> Vec<Span<'static>> {
     };
     let paused = if screen.is_paused { "standing still  " } else { "" };
     vec![
-        Span::from("Tab tabs  <> sort  r reverse  / filter  Space stop  h help  q end  ").dim(),
+        Span::from("q end  h help  Tab tabs  <> sort  r reverse  / filter  Space stop  ").dim(),
         Span::from(paused).bold(),
         Span::from(filter).bold(),
     ]
@@ -207,7 +207,7 @@ mod tests {
             lines[2].contains("9.0K") && lines[2].contains("██") && lines[2].contains("waited_for_room 4/s")
         );
         assert!(lines[3].contains("4000001 orders"), "{lines:#?}");
-        assert!(lines[7].starts_with("Tab tabs"), "{lines:#?}");
+        assert!(lines[7].starts_with("q end"), "{lines:#?}");
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         press(&mut screen, "3");
         let lines = drawn_of(&mut screen, &seen, (190, 6));
         assert!(lines[2].contains("       250 "), "of the most frequent: {lines:#?}");
-        let what = "records_sent 250/s, waited_for_room 4/s, sent_bytes 5.0 MiB/s, silence_time 3.0 ms/s";
+        let what = "silence_time 3.0 ms/s, sent_bytes 5.0 MiB/s, records_sent 250/s, waited_for_room 4/s";
         assert!(lines[2].ends_with(what), "{lines:#?}");
     }
 

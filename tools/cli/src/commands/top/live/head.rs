@@ -22,7 +22,10 @@ const FULL: f64 = 0.95;
 /// The lines of the head on a screen of this many columns.
 pub fn lines(seen: &Readings, columns: u16) -> Vec<Line<'static>> {
     let mut lines = meters(&seen.cores, columns.into());
-    lines.extend(totals(seen, columns.into()));
+    // Nothing is known of processes that were read once.
+    if !seen.before.is_empty() {
+        lines.extend(totals(seen, columns.into()));
+    }
     lines.extend(seen.left_out.iter().map(|sentence| Line::from(printable(sentence).to_string()).dim()));
     lines
 }

@@ -19,7 +19,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{Clear, ClearType};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::flag::register;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -38,6 +38,8 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 struct Asked {
     to_end: Arc<AtomicBool>,
     to_stop: Arc<AtomicBool>,
+    /// The process was stopped, and goes on.
+    to_draw_again: Arc<AtomicBool>,
 }
 
 impl Asked {
@@ -47,6 +49,7 @@ impl Asked {
             register(signal, Arc::clone(&asked.to_end))?;
         }
         register(SIGTSTP, Arc::clone(&asked.to_stop))?;
+        register(SIGCONT, Arc::clone(&asked.to_draw_again))?;
         Ok(asked)
     }
 }
@@ -76,12 +79,15 @@ fn terminal_without_screen() -> Option<&'static str> {
     }
 }
 
-/// Gives the screen back to the shell until it lets the process go on.
+/// Gives the screen back to the shell until that lets the process go on.
 fn stop(terminal: &mut DefaultTerminal) -> Result<(), Error> {
     ratatui::try_restore()?;
     terminal.show_cursor()?;
-    emulate_default_handler(SIGTSTP)?;
-    // Others have written to the screen: all of it is drawn again.
+    emulate_default_handler(SIGTSTP)
+}
+
+/// Takes the screen, to which others have written.
+fn draw_again(terminal: &mut DefaultTerminal) -> Result<(), Error> {
     *terminal = ratatui::try_init()?;
     execute!(std::io::stdout(), Clear(ClearType::All))
 }
@@ -130,6 +136,9 @@ fn draw_until_over(
         }
         if asked.to_stop.swap(false, Ordering::Relaxed) || after == After::Stop {
             stop(terminal).map_err(Failure::output)?;
+        }
+        if asked.to_draw_again.swap(false, Ordering::Relaxed) {
+            draw_again(terminal).map_err(Failure::output)?;
         }
         if Instant::now() >= next {
             next = Instant::now() + top.interval;

@@ -14,7 +14,7 @@ const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 const GIB: f64 = 1024.0 * MIB;
 
-/// The counters of a part that are shown, the busiest first: so many of events, and of bytes and times.
+/// The counters of events that are shown of a part.
 const BUSIEST: usize = 4;
 
 /// What the screen lists.
@@ -171,7 +171,10 @@ fn endpoint(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
         of: (now.pid, change.now.label.clone()),
         cells: vec![
             whole(now.pid.into()),
-            text(&change.now.label),
+            text(match seen.is_stopped(now.pid) {
+                true => format!("{} {STOPPED}", change.now.label),
+                false => change.now.label.clone(),
+            }),
             whole(change.value(SESSIONS).unwrap_or(0)),
             rate(per_second(CALLS)),
             rate(per_second(ANSWERED)),
@@ -238,15 +241,21 @@ impl Sum {
 fn part(seen: &Readings, now: &Sample, change: &Change<'_>) -> Row {
     let (levels, rates): (Vec<_>, Vec<_>) =
         change.now.counters.iter().partition(|counter| is_level(&counter.name));
-    let levels = levels.into_iter().filter(|counter| counter.value > 0);
+    // Core 0 is a core as others are.
+    let levels = levels.into_iter().filter(|counter| counter.value > 0 || counter.name == "core");
     let levels = levels.map(|counter| format!("{} {}", counter.name, level_shown(counter)));
     let rate_of = |counter: &CounterSnapshot| change.rate(&counter.name).unwrap_or(0.0);
     let rates = rates.into_iter().map(|counter| (Sum::of(counter), rate_of(counter), &counter.name));
-    let mut rates: Vec<_> = rates.filter(|(_, rate, _)| *rate > 0.0).collect();
-    rates.sort_by(|(_, one, _), (_, other, _)| other.total_cmp(one));
+    let rates: Vec<_> = rates.filter(|(_, rate, _)| *rate > 0.0).collect();
+    let mut events: Vec<f64> =
+        rates.iter().filter(|(sum, ..)| *sum == Sum::Events).map(|(_, rate, _)| *rate).collect();
+    events.sort_by(|one, other| other.total_cmp(one));
+    let busiest = events.first().copied().unwrap_or(0.0);
+    let least = events.get(BUSIEST - 1).copied().unwrap_or(0.0);
+    // Each stays in its place while rates change.
     let (events, others): (Vec<_>, Vec<_>) = rates.into_iter().partition(|(sum, ..)| *sum == Sum::Events);
-    let busiest = events.first().map_or(0.0, |(_, busiest, _)| *busiest);
-    let shown = events.into_iter().take(BUSIEST).chain(others.into_iter().take(BUSIEST));
+    let events = events.into_iter().filter(|(_, rate, _)| *rate >= least).take(BUSIEST);
+    let shown = others.into_iter().chain(events);
     let shown = shown.map(|(sum, rate, name)| format!("{name} {}", sum.shown(rate)));
     let what: Vec<_> = levels.chain(shown).collect();
     Row {
