@@ -38,7 +38,7 @@ impl Server {
     fn start(at: &str, more: &[&str]) -> Option<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
         command.args(["kv", "serve", "--at", at, "--memory", "16M", "--json", "-"]).args(more);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the program runs");
         let line = BufReader::new(process.stdout.take().expect("it is piped")).lines().next();
         let mut server = Self { process, serving: Value::Null };
@@ -139,6 +139,31 @@ fn both_doors_speak_tls_where_it_is_said() {
     assert!(serve(&[&tls[..], &["--resp", "127.0.0.1:0"]].concat()).contains("such a place"));
     assert!(serve(&[&tls[..2], &doors[..]].concat()).contains("--tls-key"));
     assert!(serve(&["--resp", "tls://0.0.0.0:0"]).contains("is not a loopback address"));
+}
+
+/// The files are looked at once a second.
+#[test]
+fn a_certificate_that_cannot_be_renewed_is_said_once_for_each_reason() {
+    if !has_openssl() {
+        return println!("unsupported: there is no openssl to make certificates with");
+    }
+    let folder = Folder::new();
+    folder.authority("ca");
+    folder.certificate("server", "ca", "IP:127.0.0.1", 10);
+    let path = |name: &str| folder.path(name).to_str().expect("text").to_owned();
+    let (certificate, key) = (path("server.pem"), path("server.key"));
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key, "--resp", "tls://127.0.0.1:0"];
+    let (mut server, _) = Server::first(&tls);
+    let said = server.process.stderr.take().expect("it is piped");
+    let mut lines = BufReader::new(said).lines().map(|line| line.expect("text"));
+    let mut next = || lines.find(|line| line.contains("that was read before")).expect("it is said");
+    std::fs::write(&certificate, "no certificate").expect("a folder of our own");
+    let first = next();
+    // Some looks find the same.
+    std::thread::sleep(Duration::from_millis(2500));
+    std::fs::remove_file(&certificate).expect("it is there");
+    let second = next();
+    assert!(first != second && second.contains("No such file"), "{first}\n{second}");
 }
 
 #[test]

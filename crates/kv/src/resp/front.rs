@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall::said::{Kind, Level};
-use farcall_tcp::TlsServer;
+use farcall_tcp::{TlsError, TlsServer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
@@ -96,6 +96,8 @@ pub struct Front {
     /// The same for requests.
     inputs: Spares,
     look_at_ms: u64,
+    /// Why the files of TLS could not be read again, since they could.
+    not_renewed: Option<TlsError>,
     is_out_of_descriptors: bool,
 }
 
@@ -161,6 +163,7 @@ impl Front {
             spares: Spares::default(),
             inputs: Spares::default(),
             look_at_ms: 0,
+            not_renewed: None,
             is_out_of_descriptors: false,
         })
     }
@@ -394,8 +397,16 @@ impl Front {
     /// Follows the files of TLS, and sends those away that do not come to an end with its handshake.
     fn renew_tls(&mut self, now_ms: u64) {
         let Some(tls) = &mut self.tls else { return };
-        if let Err(why) = tls.renew() {
-            NOT_RENEWED.say(format_args!("clients are shown the certificate that was read before: {why}"));
+        match tls.renew() {
+            Ok(true) => self.not_renewed = None,
+            Ok(false) => {}
+            // Each look tries again: it is said once for each reason.
+            Err(why) if self.not_renewed.as_ref() == Some(&why) => {}
+            Err(why) => {
+                NOT_RENEWED
+                    .say(format_args!("clients are shown the certificate that was read before: {why}"));
+                self.not_renewed = Some(why);
+            }
         }
         let since_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
         let is_late = |connection: &Connection| {

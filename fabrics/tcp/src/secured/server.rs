@@ -78,13 +78,13 @@ impl TlsServer {
         Ok(Self { config: files.read()?, files, watched })
     }
 
-    /// Reads the files again if they have changed, at most once a second. Connections that are up stay; what
-    /// cannot be read changes nothing, is an error, and is tried again.
-    pub fn renew(&mut self) -> Result<(), TlsError> {
-        let Some(stamps) = self.watched.changed(&self.files.all()) else { return Ok(()) };
+    /// Reads the files again if they have changed, at most once a second; says whether it did. Connections
+    /// that are up stay; what cannot be read changes nothing, is an error, and is tried again.
+    pub fn renew(&mut self) -> Result<bool, TlsError> {
+        let Some(stamps) = self.watched.changed(&self.files.all()) else { return Ok(false) };
         self.config = self.files.read()?;
         self.watched.seen(stamps);
-        Ok(())
+        Ok(true)
     }
 
     /// TLS for a client that has connected.
