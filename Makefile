@@ -133,6 +133,11 @@ test-churn: ## CHURN_SECONDS over each of three transports in which 200 clients 
 	FARCALL_TEST_SECONDS=$(CHURN_SECONDS) FARCALL_TEST_CLIENTS=200 cargo test --locked --release -p farcall \
 		--test open_cluster -- --nocapture | $(ONE_PASSED)
 
+.PHONY: test-faults
+test-faults: ## Ten times as many calls over networks with faults as `make test` makes
+	scripts/prepare test
+	FARCALL_TEST_FAULT_TIMES=10 cargo test --locked --release -p farcall --test faults -- --nocapture
+
 .PHONY: landscapes
 landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries two
 	scripts/prepare build

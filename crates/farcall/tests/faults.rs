@@ -2,7 +2,7 @@
 //! completes once, with the right answer, and each request runs once.
 //!
 //! The faults of a run are drawn from its seed. The random one can be run again with
-//! `FARCALL_TEST_FAULT_SEED`.
+//! `FARCALL_TEST_FAULT_SEED`; the calls are `FARCALL_TEST_FAULT_TIMES` times as many (`make test-faults`).
 
 mod common;
 
@@ -20,6 +20,7 @@ const NUMBERED: Service = Service(1);
 const EMPTY: Service = Service(2);
 
 const SEED_VARIABLE: &str = "FARCALL_TEST_FAULT_SEED";
+const TIMES_VARIABLE: &str = "FARCALL_TEST_FAULT_TIMES";
 const LONGEST_BYTES: usize = 1 << 20;
 const NUMBER_BYTES: usize = size_of::<u64>();
 const IN_FLIGHT: usize = 64;
@@ -147,10 +148,12 @@ fn make_calls(pair: &Pair, plan: &Plan) -> Vec<u32> {
     completions
 }
 
-/// Makes `calls` calls over every packet transport with the faults that `kinds` names, a tenth of the packets
-/// each.
+/// Makes `calls` calls, or a multiple of that, over every packet transport with the faults that `kinds`
+/// names, a tenth of the packets each.
 fn survive(seed: u64, calls: usize, kinds: &[&str]) {
     let _alone = one_at_a_time();
+    let times = std::env::var(TIMES_VARIABLE).map_or(1, |text| text.parse().expect("how many times"));
+    let calls = calls * times;
     println!("{SEED_VARIABLE}={seed} replays the faults of this run");
     let faults = kinds.iter().map(|kind| format!("fault.{kind}_permille=100"));
     let assignments: Vec<_> = faults.chain([format!("fault.seed={seed}")]).collect();

@@ -73,6 +73,17 @@ fn writes_are_measured_to_backups_that_are_started_for_it() {
     }
 }
 
+/// More is in flight than a log takes at a time: what it refuses is asked for again.
+#[test]
+fn a_log_that_is_busy_makes_writes_slower_and_ends_no_measurement() {
+    let temporary = Temporary::new("busy");
+    let what = ["perf", "basic", "--transport", "ring+shm", "--durability", "flushed", "--sizes", "100K"];
+    let more = ["--in-flight", "64", "--objects", "200", "--count", "300", "--seconds", "60", "--json", "-"];
+    let found = temporary.records(&[&what[..], &more].concat());
+    let writes = found.iter().find(|record| record["name"] == "basic.writeBw100K").expect("it is there");
+    assert!(writes["samples"].as_u64() > Some(0), "{writes}");
+}
+
 #[test]
 fn several_servers_share_the_backups() {
     let temporary = Temporary::new("servers");

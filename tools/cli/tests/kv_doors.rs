@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{farcall, sentence};
+use common::{farcall, sentence, until};
 use proofs::{Folder, has_openssl};
 use serde_json::Value;
 
@@ -101,16 +101,22 @@ fn objects_take_what_the_command_line_says() {
     );
 }
 
+/// A folder with the files of a certificate, its key and its authority.
+fn certificates() -> (Folder, [String; 3]) {
+    let folder = Folder::new();
+    folder.authority("ca");
+    folder.certificate("server", "ca", "IP:127.0.0.1", 10);
+    let paths = ["server.pem", "server.key", "ca.pem"];
+    let paths = paths.map(|name| folder.path(name).to_str().expect("text").to_owned());
+    (folder, paths)
+}
+
 #[test]
 fn both_doors_speak_tls_where_it_is_said() {
     if !has_openssl() {
         return println!("unsupported: there is no openssl to make certificates with");
     }
-    let folder = Folder::new();
-    folder.authority("ca");
-    folder.certificate("server", "ca", "IP:127.0.0.1", 10);
-    let path = |name: &str| folder.path(name).to_str().expect("text").to_owned();
-    let (certificate, key, authority) = (path("server.pem"), path("server.key"), path("ca.pem"));
+    let (_folder, [certificate, key, authority]) = certificates();
     let tls = ["--tls-cert", &certificate, "--tls-key", &key];
     let doors = ["--memcached", "tls://127.0.0.1:0", "--resp", "tls://127.0.0.1:0,127.0.0.1:0"];
     let (server, at) = Server::first(&[&tls[..], &doors[..]].concat());
@@ -147,11 +153,7 @@ fn a_certificate_that_cannot_be_renewed_is_said_once_for_each_reason() {
     if !has_openssl() {
         return println!("unsupported: there is no openssl to make certificates with");
     }
-    let folder = Folder::new();
-    folder.authority("ca");
-    folder.certificate("server", "ca", "IP:127.0.0.1", 10);
-    let path = |name: &str| folder.path(name).to_str().expect("text").to_owned();
-    let (certificate, key) = (path("server.pem"), path("server.key"));
+    let (_folder, [certificate, key, _]) = certificates();
     let tls = ["--tls-cert", &certificate, "--tls-key", &key, "--resp", "tls://127.0.0.1:0"];
     let (mut server, _) = Server::first(&tls);
     let said = server.process.stderr.take().expect("it is piped");
@@ -159,8 +161,13 @@ fn a_certificate_that_cannot_be_renewed_is_said_once_for_each_reason() {
     let mut next = || lines.find(|line| line.contains("that was read before")).expect("it is said");
     std::fs::write(&certificate, "no certificate").expect("a folder of our own");
     let first = next();
-    // Some looks find the same.
-    std::thread::sleep(Duration::from_millis(2500));
+    let pid = server.process.id().to_string();
+    until("more looks find the same", || {
+        let output = farcall(&["stat", &pid]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|line| line.contains("tls_not_renewed")).expect("it is counted");
+        line.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).any(|times| times >= 3)
+    });
     std::fs::remove_file(&certificate).expect("it is there");
     let second = next();
     assert!(first != second && second.contains("No such file"), "{first}\n{second}");

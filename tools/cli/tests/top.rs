@@ -130,7 +130,7 @@ fn it_does_what_keys_say() {
 
 /// By a key, by a signal as shells send it, and by one that it cannot hear.
 #[test]
-fn what_stops_it_lets_it_go_on() {
+fn it_goes_on_after_it_was_stopped() {
     let _seen = endpoint();
     let mut top = Top::start("--interval 0.1");
     let pid = top.pid();

@@ -400,12 +400,14 @@ impl Front {
         match tls.renew() {
             Ok(true) => self.not_renewed = None,
             Ok(false) => {}
-            // Each look tries again: it is said once for each reason.
-            Err(why) if self.not_renewed.as_ref() == Some(&why) => {}
             Err(why) => {
-                NOT_RENEWED
-                    .say(format_args!("clients are shown the certificate that was read before: {why}"));
-                self.not_renewed = Some(why);
+                self.engine.counters.tls_not_renewed.increment();
+                // Each look tries again: it is said once for each reason.
+                if self.not_renewed.as_ref() != Some(&why) {
+                    NOT_RENEWED
+                        .say(format_args!("clients are shown the certificate that was read before: {why}"));
+                    self.not_renewed = Some(why);
+                }
             }
         }
         let since_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);

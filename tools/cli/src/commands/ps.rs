@@ -115,7 +115,7 @@ impl<'a> Row<'a> {
             scaled(self.served_per_second),
             scaled(self.store_per_second),
             or_none(stalls.join(", ")),
-            shortened(&process.command_there()),
+            shortened(&process.command_with_number()),
         ))?;
         let (levels, rates): (Vec<_>, Vec<_>) =
             self.stalls.iter().partition(|(name, _)| LEVELS.contains(name));

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A log of several groups in its head, and what its disk has.
-fn log_of_groups() -> (SimulatedDisk, Durable) {
+fn log_of_groups() -> (SimulatedDisk, Durable, Store, TableId) {
     let disk = SimulatedDisk::new(1, Faults::default());
     let (mut durable, mut store, table) = with_table(&disk);
     for number in 0..8_u8 {
@@ -12,7 +12,7 @@ fn log_of_groups() -> (SimulatedDisk, Durable) {
         durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
         settle(&mut durable, &mut store);
     }
-    (disk, durable)
+    (disk, durable, store, table)
 }
 
 /// Whether exactly this is composed of the copies.
@@ -28,7 +28,7 @@ fn with_a_bit_flipped(whole: &[u8], at: usize) -> Vec<u8> {
 
 #[test]
 fn what_the_log_holds_is_composed_of_damaged_copies_in_whichever_order() {
-    let (disk, durable) = log_of_groups();
+    let (disk, durable, ..) = log_of_groups();
     let platter = disk.platter();
     let frame = format::FRAME_BYTES;
     // The superblocks, the head, and a frame with nothing.
@@ -54,7 +54,7 @@ fn what_the_log_holds_is_composed_of_damaged_copies_in_whichever_order() {
 
 #[test]
 fn groups_that_are_damaged_in_different_copies_are_put_together_and_the_same_one_is_lost() {
-    let (disk, durable) = log_of_groups();
+    let (disk, durable, ..) = log_of_groups();
     let platter = disk.platter();
     let part = durable.journal.part_around(FRAMES_AT).expect("nothing is in flight");
     let whole = &platter[FRAMES_AT as usize..][..format::FRAME_BYTES];
@@ -86,14 +86,7 @@ fn look(durable: &mut Durable, store: &mut Store, (run, repairs): (u64, bool)) -
 
 #[test]
 fn what_is_damaged_in_a_log_without_replicas_is_found_and_superblocks_are_written_again() {
-    let disk = SimulatedDisk::new(1, Faults::default());
-    let (mut durable, mut store, table) = with_table(&disk);
-    for number in 0..8_u8 {
-        let bytes = [number; 3000];
-        let value = Value::new(&bytes).expect("within the limit");
-        durable.put(&mut store, name(table, &[number]), value, Condition::Always).expect("room");
-        settle(&mut durable, &mut store);
-    }
+    let (disk, mut durable, mut store, table) = log_of_groups();
     assert_eq!(look(&mut durable, &mut store, (1, false)), []);
     let superblock = SUPERBLOCK_SLOT_OF_FIRST_LIFE;
     disk.flip_bit(superblock + 9, 0);

@@ -77,6 +77,7 @@ farcall_driver::declare_counters! {
         evicted: "clients" => "Clients that were sent away because all clients together took too much memory",
         cut: "clients" => "Redis clients that were sent away because the value that they read had to go",
         unsecured: "clients" => "Clients that were sent away because no handshake of TLS came about",
+        tls_not_renewed: "times" => "Changed keys or certificates that could not be read; the former stay in use",
         malformed: "requests" => "Requests of Redis clients that are none; their connections were closed",
     }
 }

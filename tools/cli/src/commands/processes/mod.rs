@@ -53,7 +53,7 @@ impl Process {
     }
 
     /// Its command, with its number in its own PID namespace before it where that is another one.
-    pub fn command_there(&self) -> String {
+    pub fn command_with_number(&self) -> String {
         let Self { sample, number_there, command, .. } = self;
         if *number_there == sample.pid {
             command.clone()

@@ -64,8 +64,9 @@ fn rate(change: &Change<'_>) -> f64 {
     [CALLS, REQUESTS].into_iter().filter_map(|name| change.rate(name)).sum()
 }
 
-/// Puts the processes into the order that was asked for, the greatest first.
-pub fn sort(before: &[Sample], after: &mut [Sample], by: TopSort) {
+/// Puts the processes into the order that was asked for, the greatest first. One that is stopped is held up
+/// most.
+pub fn sort(before: &[Sample], after: &mut [Sample], by: TopSort, is_stopped: impl Fn(u32) -> bool) {
     let key = |now: &Sample| -> f64 {
         let Some(then) = before.iter().find(|sample| sample.pid == now.pid) else { return 0.0 };
         let changes = Change::of(then, now);
@@ -82,6 +83,7 @@ pub fn sort(before: &[Sample], after: &mut [Sample], by: TopSort) {
                 };
                 endpoints.filter_map(busy).fold(0.0, f64::max)
             }
+            TopSort::Stalls if is_stopped(now.pid) => f64::INFINITY,
             TopSort::Stalls => changes.iter().flat_map(Change::stalls).map(|stall| stall.amount).sum(),
         }
     };
@@ -129,12 +131,12 @@ mod tests {
         let before = [sample(1, 0, begin, 0, 0), sample(2, 0, begin, 0, 0), sample(3, 0, begin, 0, 0)];
         let order = |by| {
             let mut after = [sample(3, 1, begin, 5, 1), sample(1, 1, begin, 9, 0), sample(2, 1, begin, 7, 2)];
-            sort(&before, &mut after, by);
+            sort(&before, &mut after, by, |pid| pid == 1);
             after.map(|sample| sample.pid)
         };
         assert_eq!(order(TopSort::Process), [1, 2, 3]);
         assert_eq!(order(TopSort::Calls), [1, 2, 3]);
         assert_eq!(order(TopSort::Busy), [3, 2, 1]);
-        assert_eq!(order(TopSort::Stalls), [2, 3, 1]);
+        assert_eq!(order(TopSort::Stalls), [1, 2, 3], "the first is stopped");
     }
 }

@@ -39,7 +39,8 @@ fn print(top: &Top) -> Result<(), Failure> {
     for _ in 0..top.count.unwrap_or(1) {
         thread::sleep(top.interval);
         seen.look(top)?;
-        sort(&seen.before, &mut seen.after, top.sort);
+        let Readings { before, after, about, .. } = &mut seen;
+        sort(before, after, top.sort, |pid| about.get(&pid).is_some_and(|about| about.is_stopped));
         let text = view(&seen);
         let mut out = io::stdout().lock();
         write!(out, "{}", printable_lines(&text)).and_then(|()| out.flush()).map_err(Failure::output)?;

@@ -68,7 +68,7 @@ impl Readings {
     pub fn add(&mut self, found: Found) {
         self.left_out = found.left_out();
         let about = |process: &Process| {
-            let about = About { command: process.command_there(), is_stopped: process.is_stopped };
+            let about = About { command: process.command_with_number(), is_stopped: process.is_stopped };
             (process.sample.pid, about)
         };
         self.about = found.processes.iter().map(about).collect();

@@ -9,9 +9,9 @@ const TEXT_WIDTH_MAX: u16 = 76;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
-    /// At least.
+    /// Its least.
     width: u16,
-    /// Whether it takes of what is left.
+    /// Whether it shares in the width that is left.
     grows: bool,
     /// Those with the lowest number are shown first where there is no room for all.
     rank: u8,

@@ -15,7 +15,7 @@ use crate::commands::top::readings::Readings;
 
 /// What is said when there is nothing to list.
 const NOTHING: &str = "nothing that can be seen from here counts any of this";
-const NOTHING_SO: &str = "no row has what the filter says; Esc forgets it";
+const NOTHING_MATCHES: &str = "no row has what the filter says; Esc forgets it";
 const TOO_NARROW: &str = "too narrow";
 
 /// Behind what has no room.
@@ -59,7 +59,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen, seen: &Readings
         let why = match screen.filter.is_empty() {
             _ if seen.before.is_empty() => "reading for the second time",
             true => NOTHING,
-            false => NOTHING_SO,
+            false => NOTHING_MATCHES,
         };
         return frame.render_widget(Paragraph::new(why), area);
     }
@@ -101,12 +101,21 @@ fn line_of(row: &Row, columns: &[(usize, u16)]) -> Line_<'static> {
     Line_::new(columns.iter().map(cell))
 }
 
-/// A text in so many columns; what is cut off has a mark in its place.
+/// A text in so many columns; what is cut off has a mark in its place. Commands may be long: no more of one
+/// is measured than is shown.
 fn within(text: &str, columns: usize) -> String {
-    let mut shown = text.to_owned();
-    if Line::from(text).width() > columns {
-        while Line::from(&*shown).width() >= columns && shown.pop().is_some() {}
-        shown.push(CUT);
+    let (mut shown, mut width, mut fits_with_mark) = (String::new(), 0, 0);
+    for letter in text.chars() {
+        if width < columns {
+            fits_with_mark = shown.len();
+        }
+        shown.push(letter);
+        width += Span::from(&shown[shown.len() - letter.len_utf8()..]).width();
+        if width > columns {
+            shown.truncate(fits_with_mark);
+            shown.push(CUT);
+            break;
+        }
     }
     shown
 }
@@ -268,7 +277,7 @@ mod tests {
         press(&mut screen, "\n");
         assert!(drawn(&mut screen)[7].ends_with("/ORD"));
         press(&mut screen, "/xyz\n");
-        assert_eq!(drawn(&mut screen)[1], NOTHING_SO);
+        assert_eq!(drawn(&mut screen)[1], NOTHING_MATCHES);
         assert_eq!(press(&mut screen, "\u{1b}"), After::GoOn, "first the filter is forgotten");
         assert!(!drawn(&mut screen)[3].is_empty());
         press(&mut screen, "h");
@@ -289,6 +298,8 @@ mod tests {
         assert_eq!(within("orders", 6), "orders");
         assert_eq!(within("orders", 5), "orde…");
         assert_eq!(within("漢字漢字", 5), "漢字…", "each takes two columns");
+        assert_eq!(within("漢字漢字", 6), "漢字…");
+        assert_eq!(within("漢字", 1), "…");
     }
 
     #[test]
