@@ -19,6 +19,8 @@ SECONDS ?= 60
 SANITIZED := --tests -p farcall-driver -p farcall-shm -p farcall-udp -p farcall-transport
 # Buffers that others read and write until their completion: messages whole, cut short, cancelled, dropped, and of dead peers.
 SANITIZED_MESSAGES := -p farcall --test messages --test messages_ending --test messages_handled --test messages_waiting --test messages_futures --test callbacks --test now_or_then --test panics --test loans --test death_memory
+# Tests that hang are ended.
+BOUNDED := --config "target.'cfg(unix)'.runner=['$(CURDIR)/scripts/bounded']"
 # Passes on what a test prints and fails unless one passed: to `cargo test` a name that matches no test is a success.
 ONE_PASSED := awk '{ print; fflush() } /^test result: ok\. 1 passed/ { passed = 1 } END { exit !passed }'
 
@@ -106,8 +108,8 @@ docs: rustdoc ## Builds the documentation of the crates and the book
 .PHONY: test-workspace
 test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
-	cargo test --locked --workspace --features farcall/typed,farcall/bytes
-	cargo test --locked -p farcall --features probes --test probes
+	cargo test $(BOUNDED) --locked --workspace --features farcall/typed,farcall/bytes
+	cargo test $(BOUNDED) --locked -p farcall --features probes --test probes
 
 .PHONY: test-python
 test-python: ## The wheel for Python, installed into a fresh environment

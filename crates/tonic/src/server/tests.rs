@@ -13,10 +13,11 @@ use crate::status::TOO_MANY;
 /// Generous: reached only when something hangs.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A service that never answers. It counts its calls, and says when one was dropped.
+/// A service that never answers. It counts its calls, and says when one came and when one was dropped.
 #[derive(Clone, Default)]
 struct Silent {
-    called: Arc<AtomicUsize>,
+    calls: Arc<AtomicUsize>,
+    called: Arc<Notify>,
     dropped: Arc<Notify>,
 }
 
@@ -38,7 +39,8 @@ impl tower_service::Service<http::Request<Body>> for Silent {
     }
 
     fn call(&mut self, _: http::Request<Body>) -> Self::Future {
-        self.called.fetch_add(1, Relaxed);
+        self.calls.fetch_add(1, Relaxed);
+        self.called.notify_one();
         let on_drop = NotifyOnDrop(self.dropped.clone());
         Box::pin(async move {
             let _held = on_drop;
@@ -54,6 +56,10 @@ fn begin(exchange: u64, is_whole: bool) -> Vec<u8> {
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads")
+}
+
+fn wait_for(runtime: &tokio::runtime::Runtime, said: &Notify, what: &str) {
+    runtime.block_on(async { tokio::time::timeout(LONG, said.notified()).await }).expect(what);
 }
 
 /// What a caller gets for an ask, from an endpoint of its own.
@@ -75,9 +81,11 @@ fn a_service_sees_nothing_of_an_exchange_that_is_refused() {
         let refused = ask(&caller, server, &begin(7, is_whole)).expect_err("there is one of that number");
         assert!(matches!(refused, CallError::Refused { code: TOO_MANY, .. }), "{refused}");
     }
+    // An exchange that is cancelled before its task ran reaches no service.
+    wait_for(&runtime, &service.called, "the service is called");
     ask(&caller, server, &Ask::Cancel { exchange: 7 }.encode()).expect("it is cancelled");
-    runtime.block_on(service.dropped.notified());
-    assert_eq!(service.called.load(Relaxed), 1);
+    wait_for(&runtime, &service.dropped, "what works for the exchange is dropped");
+    assert_eq!(service.calls.load(Relaxed), 1);
 }
 
 #[test]
@@ -94,14 +102,12 @@ fn a_caller_that_is_late_holds_up_no_look_at_others() {
         let caller = node.endpoint("ring+shm").expect("it is there");
         let server = caller.connect("grpc").expect("a name").wait(LONG).expect("it listens");
         ask(&caller, server, &begin(1, false)).expect("it begins");
+        wait_for(&runtime, &service.called, "the service is called");
         caller
     };
     let mut callers: Vec<Endpoint> = (0..=LATE).map(begun).collect();
     callers.pop();
-    runtime.block_on(async {
-        let dropped = service.dropped.notified();
-        tokio::time::timeout(LONG, dropped).await.expect("the exchange of the one that is gone has ended");
-    });
+    wait_for(&runtime, &service.dropped, "the exchange of the one that is gone has ended");
 }
 
 #[test]
