@@ -148,6 +148,22 @@ impl Attached {
         GROUP - places.len()
     }
 
+    /// Looks at all slots, and lets the next collection begin at the first whose request has come; says
+    /// whether there is one. For a side that has waited: it comes back late, and would be so many times for as
+    /// many looks.
+    pub fn seek(&mut self) -> bool {
+        let Self { requests, slots, next_slot, .. } = &*self;
+        let has_come = |number: &usize| {
+            let Slot { stage, sequence } = slots[*number];
+            stage == Stage::Waiting && requests.cell(*number).published(sequence) != Ok(None)
+        };
+        let found = (*next_slot..slots.len()).chain(0..*next_slot).find(has_come);
+        if let Some(number) = found {
+            (self.next_slot, self.looks) = (number, 0);
+        }
+        found.is_some()
+    }
+
     /// What responds in a slot.
     #[inline]
     pub fn responder(&mut self, number: usize) -> Responder<'_> {

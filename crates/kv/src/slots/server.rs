@@ -207,6 +207,14 @@ impl SlotServer {
         taken
     }
 
+    /// Looks at all slots of all clients, so that the next [`scan`](Self::scan) of a client takes what has
+    /// come, wherever it is; says whether there is anything. Takes lines from clients that are about to write
+    /// them: for a daemon that has waited.
+    pub fn seek(&mut self) -> bool {
+        let clients = self.places.iter_mut().filter_map(|place| place.client.as_mut());
+        clients.fold(false, |found, client| client.seek() || found)
+    }
+
     /// Takes the request of an address once more, as if it had come just now.
     pub fn take_again(&mut self, to: SlotAddress) {
         if let Some(mut responder) = self.owed(to) {

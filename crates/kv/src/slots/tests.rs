@@ -56,6 +56,26 @@ fn requests_of_all_lengths_are_answered_in_every_slot() {
 }
 
 #[test]
+fn the_scan_after_a_seek_takes_what_has_come_wherever_it_is() {
+    let name = name("seek");
+    let mut server = SlotServer::bind(&name, LAYOUT, 2).expect("a free name");
+    let mut clients = [(); 2].map(|()| attach(&mut server, &name).expect("a place"));
+    for scans_before in 0..=SCANS {
+        assert!(!server.seek(), "nothing was asked");
+        for _ in 0..scans_before {
+            assert_eq!(server.scan(1, |_, _, _| panic!("nothing was asked")), 0);
+        }
+        for slot in 0..LAYOUT.slots {
+            clients[1].ask(slot, 3, b"here");
+            assert!(server.seek());
+            let taken = server.scan(1, |_, request, responder| responder.respond(5, request.bytes));
+            assert_eq!(taken, 1, "slot {slot} after {scans_before} scans");
+            assert_eq!(clients[1].take(slot), Some(SlotMessage { tag: 5, bytes: b"here" }));
+        }
+    }
+}
+
+#[test]
 fn prepared_requests_are_asked_as_they_are() {
     let name = name("short");
     let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");

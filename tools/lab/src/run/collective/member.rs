@@ -9,7 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::rc::Rc;
 
-use farcall::{CallError, Clock, ConnectError, Endpoint, Event, Instant, Outcome, Peer};
+use farcall::{CallError, Clock, ConnectError, DownReason, Endpoint, Event, Instant, Outcome, Peer};
 
 use super::CollectivePlan;
 use super::inbox::{FAILED, SharedInbox};
@@ -44,12 +44,14 @@ pub enum MemberError {
         error: WorkError,
     },
     /// A peer has gone.
-    #[error("rank {rank} lost rank {to}")]
+    #[error("rank {rank} lost rank {to}: {reason}")]
     PeerLost {
         /// This rank.
         rank: u32,
         /// The peer.
         to: u32,
+        /// Why.
+        reason: DownReason,
     },
 }
 
@@ -148,11 +150,11 @@ impl Member {
             Event::Completed { token, outcome } => on_completed(token, outcome),
             // At the end ranks leave one after another.
             Event::PeerDown { peer, .. } if idle && peer.rank() > 0 => {}
-            Event::PeerDown { peer, .. } => lost = Some(peer.rank()),
+            Event::PeerDown { peer, reason } => lost = Some((peer.rank(), reason)),
             Event::Sent { .. } | Event::Received { .. } => unreachable!("members post calls only"),
         });
-        if let Some(to) = lost {
-            self.fail(MemberError::PeerLost { rank: self.rank, to });
+        if let Some((to, reason)) = lost {
+            self.fail(MemberError::PeerLost { rank: self.rank, to, reason });
         }
         done + polled
     }
