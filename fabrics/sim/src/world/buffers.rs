@@ -9,10 +9,13 @@ const BUFFER_BYTES_MIN: usize = 128;
 /// headers are, would otherwise compete for the same few sets of a cache.
 pub const STAGGER_BYTES: usize = 3 * 64;
 
+/// What is carried of a packet's end, whatever else is: transports put tags and numbers behind a payload.
+const TRAILER_BYTES: usize = 16;
+
 /// Buffers that are a little longer than powers of two, and spares of each length.
 #[derive(Debug)]
 pub struct Buffers {
-    /// How many bytes of a packet are really written; all others of a buffer stay zero.
+    /// How many bytes of a packet's start are really written.
     carried_bytes: usize,
     spares: Vec<Vec<Box<[u8]>>>,
     /// Bytes in all buffers, spare or not.
@@ -26,7 +29,7 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// From now on only the first `bytes` bytes of each packet are carried.
+    /// From now on only the first `bytes` bytes of each packet are carried, and a trailer.
     pub fn carry_at_most(&mut self, bytes: usize) {
         self.carried_bytes = bytes;
         // What the spares have carried may be more.
@@ -38,11 +41,11 @@ impl Buffers {
     #[inline]
     pub fn filled(&mut self, length: usize, parts: &[&[u8]]) -> Box<[u8]> {
         let mut buffer = self.take(length);
-        let mut rest = &mut buffer[..length.min(self.carried_bytes)];
-        for part in parts {
-            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-            here.copy_from_slice(&part[..here.len()]);
-            rest = after;
+        let carried = length.min(self.carried_bytes);
+        copy(&mut buffer[..carried], parts, 0);
+        if carried < length {
+            let trailer = length.saturating_sub(TRAILER_BYTES).max(carried);
+            copy(&mut buffer[trailer..length], parts, trailer);
         }
         buffer
     }
@@ -83,22 +86,48 @@ impl Buffers {
     }
 }
 
+/// Fills `to` with what `parts`, one behind the other, have from `from` on.
+#[inline]
+fn copy(to: &mut [u8], parts: &[&[u8]], mut from: usize) {
+    let mut rest = to;
+    for part in parts {
+        let Some(wanted) = part.get(from..) else {
+            from -= part.len();
+            continue;
+        };
+        from = 0;
+        let (here, after) = rest.split_at_mut(wanted.len().min(rest.len()));
+        here.copy_from_slice(&wanted[..here.len()]);
+        rest = after;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_carried_is_zero() {
+    fn the_start_and_the_trailer_are_carried_and_nothing_between() {
         let mut buffers = Buffers::default();
         let used = buffers.filled(200, &[&[9; 200]]);
         buffers.keep(used);
         buffers.carry_at_most(50);
         for _ in 0..2 {
-            let buffer = buffers.filled(200, &[&[1; 20], &[2; 180]]);
+            let buffer = buffers.filled(200, &[&[1; 20], &[2; 170], &[3; 10]]);
             assert_eq!((buffer[19], buffer[20], buffer[49]), (1, 2, 2));
-            assert!(buffer[50..].iter().all(|byte| *byte == 0));
+            assert!(buffer[50..184].iter().all(|byte| *byte == 0));
+            assert_eq!((buffer[184], buffer[189], buffer[190], buffer[199]), (2, 2, 3, 3));
             buffers.keep(buffer);
         }
         assert_eq!(buffers.bytes, 256 + STAGGER_BYTES);
+        for length in [0, 1, 49, 50, 51, 60, 66, 67] {
+            let packet: Vec<u8> = (0..length).collect();
+            let (head, tail) = packet.split_at(packet.len() / 3);
+            let buffer = buffers.filled(packet.len(), &[head, &[], tail]);
+            let whole = packet.len() <= 66;
+            assert!(!whole || buffer[..packet.len()] == packet[..], "{length} bytes");
+            assert_eq!(buffer[..packet.len()].last(), packet.last());
+            buffers.keep(buffer);
+        }
     }
 }

@@ -19,8 +19,8 @@ use crate::run::losses::Losses;
 use crate::run::schedule::FaultSchedule;
 use crate::run::uses::{Ledger, Uses};
 
-/// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is
-/// looked at here.
+/// Bytes of each packet's start that are carried when nobody checks them: all headers. The trailers of tagged
+/// messages are carried too, and of payloads nothing but the length is looked at here.
 const CARRIED_BYTES: usize = 256;
 
 /// Assignments for simulated measurements: simulated packets are not damaged on their way unless faults are
