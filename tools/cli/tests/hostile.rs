@@ -123,6 +123,35 @@ fn documents_and_recorded_runs() {
 }
 
 #[test]
+fn a_recorded_command_of_others_is_not_run() {
+    let folder = Folder::new("commands");
+    let run = folder.0.join("run").to_str().expect("text").to_owned();
+    let perf = ["perf", "--transport", "ring+sim", "--sizes", "100", "--count", "400", "--quiet", "--record"];
+    assert!(farcall(&[&perf[..], &[&run]].concat()).status.success());
+    let trace = folder.0.join("trace");
+    let made = folder.0.join("made");
+    let evil = folder.file(
+        "evil.toml",
+        &format!("[command]\nrun = [\"touch\", {}]\n", toml_text(made.to_str().expect("text"))),
+    );
+    let about = fs::read_to_string(folder.0.join("run/run.json")).expect("it was recorded");
+    let about: serde_json::Value = serde_json::from_str(&about).expect("JSON");
+    let traced = format!("--trace={}", trace.display());
+    let here = ["perf", "--transport", "ring+shm", "--sizes", "100", &traced];
+    let files = [&perf[..4], &["--sizes", "100", "--fabric", &evil]].concat();
+    for words in [&["tune", &evil][..], &here, &files] {
+        let mut changed = about.clone();
+        changed["arguments"] = words.into();
+        fs::write(folder.0.join("run/run.json"), changed.to_string()).expect("it is ours");
+        let output = farcall(&["explain", &run, "--try"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused = said.contains("--try does not run") && said.contains("run it yourself: `farcall ");
+        assert!(refused && output.status.code() == Some(2), "{said}");
+        assert!(!made.exists() && !trace.exists(), "{words:?} was run");
+    }
+}
+
+#[test]
 fn spaces_of_tunings_and_arguments() {
     let folder = Folder::new("tune");
     let toml = toml_text(HOSTILE);

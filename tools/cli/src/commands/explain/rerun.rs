@@ -58,6 +58,14 @@ impl Words {
         }
     }
 
+    /// Asks whether they may be run, with the parameters that a run was recorded with.
+    pub fn check(
+        &self,
+        allowed: impl Fn(&[String], &[String]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        allowed(&self.words, self.parameters.as_deref().unwrap_or_default())
+    }
+
     /// Runs the command in a process of its own and reads its record.
     pub fn run(&self, seed: u64) -> Result<RecordedRun, Failure> {
         let scratch = ScratchFolder::new().map_err(Failure::run)?;
