@@ -49,8 +49,8 @@ fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// The text of a file of at most `bytes_max` bytes; `None` if it is longer. What is no regular file is refused:
-/// of a pipe or a device that somebody put there nothing may ever come, or no end.
+/// The text of a file of at most `bytes_max` bytes; `None` if it is longer. What is no regular file is
+/// refused: of a pipe or a device that somebody put there nothing may ever come, or no end.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
     // To open a pipe would wait for whoever writes to it.
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
