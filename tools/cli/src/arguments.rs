@@ -289,6 +289,13 @@ impl Tuning {
         self.settings.iter().filter_map(|text| text.strip_prefix(FABRIC)).collect()
     }
 
+    /// Sets parameters, instead of what they are set to.
+    pub fn replace(&mut self, assignments: &[String]) {
+        let is_replaced = |one: &String| assignments.iter().any(|other| name_of(other) == name_of(one));
+        self.settings.retain(|one| !is_replaced(one));
+        self.settings.extend_from_slice(assignments);
+    }
+
     /// The assignments for measured processes, and the settings that they lead to.
     pub fn load(&self) -> Result<(Vec<String>, Settings), Failure> {
         self.load_with(&[])
@@ -297,11 +304,47 @@ impl Tuning {
     /// As `load`, with defaults that the assignments of the command line come after. What is said of the fabric is left
     /// out.
     pub fn load_with(&self, defaults: &[&str]) -> Result<(Vec<String>, Settings), Failure> {
+        check_set_once(&self.settings)?;
         let defaults = MEASURED.into_iter().chain(defaults.iter().copied()).map(str::to_owned);
         let own = self.settings.iter().filter(|text| !text.starts_with(FABRIC)).cloned();
         let assignments: Vec<String> = defaults.chain(own).collect();
         let settings = load_settings(&assignments)?;
         Ok((assignments, settings))
+    }
+}
+
+/// The settings of this process with the assignments of a command line.
+pub fn load_set(assignments: &[String]) -> Result<Settings, Failure> {
+    check_set_once(assignments)?;
+    load_settings(assignments)
+}
+
+/// The parameter that an assignment is to.
+fn name_of(assignment: &str) -> &str {
+    assignment.split('=').next().unwrap_or_default().trim()
+}
+
+/// Refuses two assignments to one parameter: whoever wrote the first would take its value for what was used.
+fn check_set_once(assignments: &[String]) -> Result<(), Failure> {
+    for (index, second) in assignments.iter().enumerate() {
+        if let Some(first) = assignments[..index].iter().find(|first| name_of(first) == name_of(second)) {
+            return Err(Failure::Usage(format!(
+                "--set {first} and --set {second} are of one parameter; leave one of them out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a list that has something twice: it would be measured twice, under one name.
+pub fn check_once<T: PartialEq + core::fmt::Display>(option: &str, list: &[T]) -> Result<(), Failure> {
+    let is_twice = |index: &usize| list[..*index].contains(&list[*index]);
+    match (0..list.len()).find(is_twice) {
+        Some(index) => {
+            let twice = &list[index];
+            Err(Failure::Usage(format!("{option} has {twice} twice; each is measured once, so name it once")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is wrong with a command line, in one sentence.
 
+use core::num::ParseIntError;
+
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 
@@ -10,6 +12,10 @@ pub fn sentence(error: &Error) -> String {
     match error.kind() {
         // The value's own parser has said it best.
         ErrorKind::ValueValidation => match error.source() {
+            Some(cause) if cause.is::<ParseIntError>() => {
+                let value = context(ContextKind::InvalidValue).unwrap_or_default();
+                format!("{argument}: `{value}` is not a whole number, such as 7")
+            }
             Some(cause) => format!("{argument}: {cause}"),
             None => format!("{argument} does not take that value"),
         },

@@ -122,6 +122,89 @@ fn documents_and_recorded_runs() {
     assert_eq!(bad, None, "the page has no character that cannot be seen");
 }
 
+/// Runs farcall and ends it, and the test, if it waits for what never comes.
+fn refused(arguments: &[&str]) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "60", env!("CARGO_BIN_EXE_farcall")]).args(arguments);
+    let output = command.stdin(Stdio::null()).output().expect("timeout starts");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+#[test]
+fn pipes_and_devices_in_the_place_of_files() {
+    let folder = Folder::new("pipes");
+    let run = folder.0.join("run").to_str().expect("text").to_owned();
+    let perf = ["perf", "--transport", "ring+sim", "--sizes", "100", "--count", "400", "--quiet", "--record"];
+    assert!(farcall(&[&perf[..], &[&run]].concat()).status.success());
+    let page = folder.0.join("page.html").to_str().expect("text").to_owned();
+    let pipe = folder.0.join("pipe").to_str().expect("text").to_owned();
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    for name in ["results.jsonl", "run.json"] {
+        let place = folder.0.join("run").join(name);
+        let recorded = fs::read(&place).expect("it was recorded");
+        fs::remove_file(&place).expect("it was recorded");
+        for target in [&*pipe, "/dev/zero"] {
+            std::os::unix::fs::symlink(target, &place).expect("there is nothing");
+            for command in [&["explain", &run][..], &["diff", &run, &run], &["report", &run, "-o", &page]] {
+                let said = refused(command);
+                assert!(said.contains(name) && said.contains("it is no regular file"), "{said}");
+            }
+            fs::remove_file(&place).expect("it was just made");
+        }
+        fs::write(&place, recorded).expect("there is nothing");
+    }
+    let document = folder.file(
+        "a.toml",
+        "schema = \"farcall.audit.v1\"\nsource = \"x\"\n[[table]]\nname = \"a\"\nfile = \"pipe\"\n",
+    );
+    for file in [&*pipe, "/dev/zero", &document] {
+        let said = refused(&["audit", file]);
+        assert!(said.contains("it is no regular file"), "{said}");
+    }
+    assert!(Command::new("cp").args(["-a", &pipe]).arg(folder.0.join("run/journal.jsonl")).status().is_ok());
+    for command in [&["tune", "report", &run][..], &["tune", "--resume", &run]] {
+        refused(command);
+    }
+}
+
+#[test]
+fn what_comes_through_a_pipe_of_ones_own_is_audited() {
+    let script = "printf 'size,p50_us\n1,2\n2,3\n' | \"$0\" audit /dev/stdin";
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_farcall")]).output();
+    let output = output.expect("a shell starts");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_recorded_command_of_others_is_not_run() {
+    let folder = Folder::new("commands");
+    let run = folder.0.join("run").to_str().expect("text").to_owned();
+    let perf = ["perf", "--transport", "ring+sim", "--sizes", "100", "--count", "400", "--quiet", "--record"];
+    assert!(farcall(&[&perf[..], &[&run]].concat()).status.success());
+    let trace = folder.0.join("trace");
+    let made = folder.0.join("made");
+    let evil = folder.file(
+        "evil.toml",
+        &format!("[command]\nrun = [\"touch\", {}]\n", toml_text(made.to_str().expect("text"))),
+    );
+    let about = fs::read_to_string(folder.0.join("run/run.json")).expect("it was recorded");
+    let about: serde_json::Value = serde_json::from_str(&about).expect("JSON");
+    let traced = format!("--trace={}", trace.display());
+    let here = ["perf", "--transport", "ring+shm", "--sizes", "100", &traced];
+    let files = [&perf[..4], &["--sizes", "100", "--fabric", &evil]].concat();
+    for words in [&["tune", &evil][..], &here, &files] {
+        let mut changed = about.clone();
+        changed["arguments"] = words.into();
+        fs::write(folder.0.join("run/run.json"), changed.to_string()).expect("it is ours");
+        let output = farcall(&["explain", &run, "--try"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused = said.contains("--try does not run") && said.contains("run it yourself: `farcall ");
+        assert!(refused && output.status.code() == Some(2), "{said}");
+        assert!(!made.exists() && !trace.exists(), "{words:?} was run");
+    }
+}
+
 #[test]
 fn spaces_of_tunings_and_arguments() {
     let folder = Folder::new("tune");

@@ -9,7 +9,7 @@ use common::{farcall, records, sentence};
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 33] = [
+    let cases: [(&[&str], &str); 46] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -28,8 +28,13 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --sizes: `1x` is not a size; write a whole number of bytes such as 100, 10K or 1M",
         ),
         (
-            &["perf", "--transport", "ring+shm", "--sizes", "1G"],
-            "farcall: --sizes: 1G is longer than the 8M that ring+shm carries; add --set ring.message_bytes_max=1G",
+            &["perf", "--transport", "ring+shm", "--sizes", "16M"],
+            "farcall: --sizes: 16M is longer than the 8M that ring+shm carries; add --set ring.message_bytes_max=16M",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--sizes", "32K,64K", "--set", "shm.block_bytes=128K"],
+            "farcall: --sizes: 64K is longer than the 32K that ring+shm lends of shm.block_bytes=128K; add --set \
+             shm.block_bytes=256K",
         ),
         (
             &["perf", "--count", "0"],
@@ -41,6 +46,59 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --seconds: `0` is no time above 0 and up to 86400 seconds; write 10 or 0.5 of them, or 200ms",
         ),
         (&["perf", "--seed"], "farcall: --seed needs a value"),
+        (&["perf", "--seed", "3,14"], "farcall: --seed: `3,14` is not a whole number, such as 7"),
+        (&["tune", "x", "--seed", "1.5"], "farcall: --seed: `1.5` is not a whole number, such as 7"),
+        (
+            &["perf", "--set", "ring.calls_max=8", "--set", "ring.calls_max=9"],
+            "farcall: --set ring.calls_max=8 and --set ring.calls_max=9 are of one parameter; leave one of them out",
+        ),
+        (
+            &["info", "--set", "ring.calls_max=8", "--set", "ring.calls_max=9"],
+            "farcall: --set ring.calls_max=8 and --set ring.calls_max=9 are of one parameter; leave one of them out",
+        ),
+        (
+            &[
+                "perf",
+                "--transport",
+                "ring+sim",
+                "--set",
+                "fabric.link.gbps=8",
+                "--set",
+                "fabric.link.gbps=9",
+            ],
+            "farcall: --set fabric.link.gbps=8 and --set fabric.link.gbps=9 are of one parameter; leave one of them out",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--set", "ring.calls_max=8", "--vary", "ring.calls_max=8/9"],
+            "farcall: --vary ring.calls_max=8/9 has both values itself, and nothing would use --set \
+             ring.calls_max=8; leave it out",
+        ),
+        (
+            &["perf", "--transport", "ring+sim", "--vary", "fabric.link.gbps=3,14"],
+            "farcall: --vary: `14` is no parameter; between two values of `fabric.link.gbps` is a slash, as in \
+             fabric.link.gbps=3/14",
+        ),
+        (
+            &["perf", "--transport", "ring+sim", "--vary", ""],
+            "farcall: --vary: a factor is empty; write NAME=A/B or another form of one, and commas between several",
+        ),
+        (
+            &["perf", "--transport", "ring+sim", "--set", "ring.ring_bytes=4K"],
+            "farcall: --set: nothing of ring+sim reads `ring.ring_bytes`; leave it out, or choose a --transport \
+             that does",
+        ),
+        (
+            &["perf", "--sizes", "1K,8,1024"],
+            "farcall: --sizes has 1K twice; each is measured once, so name it once",
+        ),
+        (
+            &["shuffle", "--nodes", "4,4"],
+            "farcall: --nodes has 4 twice; each is measured once, so name it once",
+        ),
+        (
+            &["msgrate", "--in-flight", "1,10,1"],
+            "farcall: --in-flight has 1 twice; each is measured once, so name it once",
+        ),
         (
             &["perf", "--set", "ring.ring_byte=1M"],
             "farcall: unknown parameter `ring.ring_byte`; did you mean `ring.ring_bytes`?",

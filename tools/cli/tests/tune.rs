@@ -146,6 +146,53 @@ fn an_interrupted_tuning_shows_what_it_has_and_how_to_go_on() {
 }
 
 #[test]
+fn a_tuner_that_is_killed_leaves_nothing_of_its_trial_behind() {
+    let folder = Folder::new("orphan");
+    let started = folder.0.join("started");
+    // The shell is asked to end by the kernel, and what it has started is not.
+    let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", path(&started));
+    let objective = format!(
+        "[objective]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n[[metric]]\nname = \"m\"\npattern = '([0-9]+)'\n"
+    );
+    let file = folder.file("space.toml", &format!("{objective}{SPACE}"));
+    let record = folder.0.join("run");
+    let mut child = tune(&[path(&file), "--record", path(&record), "--quiet"]).spawn().expect("it starts");
+    while !started.exists() {
+        assert!(child.try_wait().expect("it is ours").is_none(), "it ended early");
+        std::thread::yield_now();
+    }
+    let orphan = fs::read_to_string(&started).expect("it is there");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it is ours");
+    // Whoever takes over orphans may leave it as a zombie.
+    let is_alive = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", orphan.trim())).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    };
+    while is_alive() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_budget_below_the_least_search_is_refused_with_what_it_takes() {
+    let folder = Folder::new("budget");
+    let space = folder.file("space.toml", SPACE);
+    let refused = |arguments: &[&str]| {
+        let refused = output(&[&[path(&space), "--rehearse", "--quiet"], arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+        text(&refused.stderr)
+    };
+    for more in [&[][..], &["--dry-run"], &["--strategy", "exhaustive"]] {
+        let sentence = refused(&[&["--budget", "1"], more].concat());
+        let least = sentence.rsplit("give --budget ").next().and_then(|rest| rest.split(' ').next());
+        let least = least.filter(|least| least.parse::<u64>().is_ok()).expect("a number").to_owned();
+        let enough = [&[path(&space), "--rehearse", "--quiet", "--confirm", "1", "--budget", &least], more];
+        assert!(output(&enough.concat()).status.success(), "{sentence}");
+    }
+}
+
+#[test]
 fn a_finished_tuning_leaves_files_to_use_and_can_be_merged() {
     let folder = Folder::new("files");
     let file =

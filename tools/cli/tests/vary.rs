@@ -144,6 +144,13 @@ fn what_cannot_be_varied_is_refused_in_one_sentence() {
 }
 
 #[test]
+fn what_is_set_is_one_of_two_levels_where_the_other_is_given() {
+    let set = ["--set", "basic.calls_max=3", "--vary", "basic.calls_max=8"];
+    let text = text_of(&varied(&set));
+    assert!(text.contains("basic.calls_max 3 -> 8"), "{text}");
+}
+
+#[test]
 fn the_handler_takes_its_time_while_something_is_varied() {
     let arguments = ["perf", "echo", "--transport", "ring+shm", "--sizes", "100", "--count", "60"];
     let varied = ["--blocks", "2", "--vary", "ring.inline_bytes=200", "--handler", "200us", "--json", "-"];

@@ -1,7 +1,7 @@
-//! Files that are written in folders that others may write to as well.
+//! Files in folders that others may write to as well, or have written.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,6 +47,32 @@ fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The text of a file of at most `bytes_max` bytes; `None` if it is longer. What is no regular file is
+/// refused: of a pipe or a device that somebody put there nothing may ever come, or no end.
+pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
+    // To open a pipe would wait for whoever writes to it.
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    read_at_most(file, bytes_max)
+}
+
+/// As `read_regular`, of what a user names: the input of this process is read, too, whatever it is.
+pub fn read_regular_or_own(path: &Path, bytes_max: u64) -> io::Result<Option<String>> {
+    let is_own = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"];
+    match path.to_str().is_some_and(|path| is_own.iter().any(|own| path.starts_with(own))) {
+        true => read_at_most(File::open(path)?, bytes_max),
+        false => read_regular(path, bytes_max),
+    }
+}
+
+fn read_at_most(file: File, bytes_max: u64) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    let length = file.take(bytes_max + 1).read_to_string(&mut text)?;
+    Ok((length as u64 <= bytes_max).then_some(text))
 }
 
 /// Makes a file where there is none, not even a link.

@@ -160,9 +160,9 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether a directory has a journal.
+    /// Whether a directory has a journal. A pipe that somebody put there is none: to read it would never end.
     pub fn is_in(directory: &Path) -> bool {
-        directory.join(FILE).exists()
+        directory.join(FILE).is_file()
     }
 
     /// Goes on with the journal of a directory: returns what it holds, and cuts off what is half written.
@@ -182,13 +182,11 @@ impl Journal {
     /// Reads the journal of a directory, in which a tuning may be running.
     pub fn read(directory: &Path) -> Result<(Begin, Vec<Line>), JournalError> {
         let path = directory.join(FILE);
-        match std::fs::read(&path) {
-            Ok(bytes) => parse(directory, &path, &bytes),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(JournalError::Missing { path: directory.to_owned() })
-            }
-            Err(error) => Err(io("read", &path, &error)),
+        if !Self::is_in(directory) {
+            return Err(JournalError::Missing { path: directory.to_owned() });
         }
+        let bytes = std::fs::read(&path).map_err(|error| io("read", &path, &error))?;
+        parse(directory, &path, &bytes)
     }
 
     /// Adds a line.
@@ -207,6 +205,9 @@ impl Journal {
         options.read(true).write(true).create(true).truncate(false);
         let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let file = file.map_err(|error| io("open", &path, &error))?;
+        if !path.is_file() {
+            return Err(io("open", &path, &std::io::Error::other("it is no regular file")));
+        }
         // A lock of this process: the programs that it starts do not hold it.
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| JournalError::Locked { path: directory.to_owned() })?;

@@ -40,7 +40,8 @@ pub struct Tune {
     /// How to search [default: as the file says, else halving]
     #[arg(long, value_parser = one_of(StrategyName::ALL, StrategyName::name, StrategyName::about))]
     pub strategy: Option<StrategyName>,
-    /// About how many trials to make [default: as the file says, else by the number of values]
+    /// About how many trials to make before the finalists run again [default: as the file says, else by the
+    /// number of values]
     #[arg(long, value_name = "TRIALS", value_parser = whole_number::<1_000_000>)]
     pub budget: Option<u64>,
     /// How often to run the finalists again in fresh blocks [default: as the file says, else 20]

@@ -17,6 +17,7 @@ use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Value, json};
 
 use crate::ahead::{Ahead, Lasts, Planned, checks};
+use crate::arguments::check_once;
 use crate::arguments::compare::Compare;
 use crate::arguments::given::Readers;
 use crate::commands::record_distances;
@@ -28,6 +29,8 @@ use crate::progress::{Progress, before_signals_end};
 pub fn run(compare: &Compare) -> Result<(), Failure> {
     let mut ahead = Ahead::of("compare");
     ahead.check(check_options(compare));
+    ahead.check(check_once("--sizes", &compare.sizes));
+    ahead.check(check_once("--in-flight", &compare.inflight));
     ahead.check(checks::destinations(&compare.recording, None, &compare.output));
     let tuning = ahead.made(compare.tuning.load());
     let chosen = if compare.has_peers() { ahead.made(peers::choose(compare)) } else { Some(Vec::new()) };

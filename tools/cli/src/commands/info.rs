@@ -11,7 +11,7 @@ use farcall::{
 };
 use serde_json::json;
 
-use crate::arguments::{Info, load_settings};
+use crate::arguments::{Info, load_set};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -23,7 +23,7 @@ const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
 /// Lists the transports and the RDMA devices, or the parameters.
 pub fn run(info: &Info) -> Result<(), Failure> {
-    let settings = load_settings(&info.settings)?;
+    let settings = load_set(&info.settings)?;
     let mut report = Report::open(info.json.as_ref())?;
     stray_variables().iter().try_for_each(|name| show_stray(name, &mut report))?;
     if let Some(target) = &info.peer {

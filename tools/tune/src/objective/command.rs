@@ -16,6 +16,7 @@ use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::last_will::LastWill;
 use super::reader::{read, tail};
 use super::{Objective, ObjectiveError, Reader, TrialFinding, censored, measured};
 use crate::evidence::TrialOutcome;
@@ -54,6 +55,7 @@ pub struct CommandObjective {
     /// Where logs of failures go.
     logs: PathBuf,
     stop: Arc<AtomicBool>,
+    last_will: LastWill,
 }
 
 /// How a process ended.
@@ -79,9 +81,9 @@ impl CommandObjective {
     /// exist nothing is written.
     pub fn new(plan: CommandPlan, directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, ObjectiveError> {
         plan.check()?;
-        let objective = Self { plan, directory: directory.join("trial"), logs: directory.join("logs"), stop };
-        fs::create_dir_all(&objective.logs).map_err(|error| system("make the folder of logs", &error))?;
-        Ok(objective)
+        let (trial, logs) = (directory.join("trial"), directory.join("logs"));
+        fs::create_dir_all(&logs).map_err(|error| system("make the folder of logs", &error))?;
+        Ok(Self { plan, directory: trial, logs, stop, last_will: LastWill::new() })
     }
 
     /// Where the trial's files go.
@@ -97,6 +99,11 @@ impl CommandObjective {
     /// How long a trial may take.
     pub(super) fn timeout(&self) -> Duration {
         self.plan.timeout
+    }
+
+    /// What ends a trial if this process is killed.
+    pub(super) fn last_will(&mut self) -> &mut LastWill {
+        &mut self.last_will
     }
 
     /// An empty directory with the files of the row.
@@ -232,7 +239,10 @@ impl Objective for CommandObjective {
         let begun_ms = now_ms();
         let begun = Instant::now();
         let mut child = self.start(&rendered)?;
-        let end = self.wait(&mut child)?;
+        self.last_will.name(Pid::from_child(&child));
+        let end = self.wait(&mut child);
+        self.last_will.forget();
+        let end = end?;
         let seconds = Some(begun.elapsed().as_secs_f64());
         let (stdout, stderr) = (read(&self.directory.join("stdout")), read(&self.directory.join("stderr")));
         let mut outcome = self.judge(problem, &end, &stdout, &stderr);

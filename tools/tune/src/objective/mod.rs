@@ -2,6 +2,7 @@
 
 mod command;
 mod exchange;
+mod last_will;
 mod reader;
 mod rehearsal;
 mod resident;

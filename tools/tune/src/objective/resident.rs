@@ -62,6 +62,7 @@ impl ResidentObjective {
         }
         self.command.prepare(rendered)?;
         let running = self.start(rendered, launch)?;
+        self.command.last_will().name(Pid::from_child(&running.child));
         Ok(self.running.insert(running))
     }
 
@@ -87,13 +88,18 @@ impl ResidentObjective {
         }
     }
 
+    fn end(&mut self) {
+        self.running = None;
+        self.command.last_will().forget();
+    }
+
     /// What the program answers; otherwise why it does not.
     fn ask(&mut self, rendered: &Rendered, trial: &Trial) -> Result<Result<String, String>, ObjectiveError> {
         let deadline = Instant::now() + self.command.timeout();
         let stop = Arc::clone(&self.stop);
         let running = self.running(rendered)?;
         if running.answers.unasked() == Unasked::Words {
-            self.running = None;
+            self.end();
             return Ok(Err("it said more than one line for a trial".to_owned()));
         }
         let told = |scope| -> Map<String, Json> {
@@ -115,7 +121,7 @@ impl ResidentObjective {
             Err(Silence::Broken(reason)) => format!("its answer cannot be read: {reason}"),
         };
         // Whatever state it is in: the next trial gets a fresh one.
-        self.running = None;
+        self.end();
         Ok(Err(why))
     }
 }

@@ -16,7 +16,7 @@ use self::shown::ShownRun;
 use self::sweep::Sweep;
 use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::benchkv::BenchKvArguments;
-use crate::arguments::check_option_needed;
+use crate::arguments::{check_once, check_option_needed};
 use crate::commands::perf::counted;
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
@@ -50,13 +50,15 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
 /// What would fail, of what needs no plan.
 fn check(arguments: &BenchKvArguments, cells: usize, ahead: &mut Ahead) {
     let transport = [arguments.transport()];
+    let sweep = arguments.sweep.as_ref().map_or(&[][..], |sweep| &sweep.0);
+    ahead.check(check_once("--sweep clients", sweep));
     ahead.check(arguments.over.check_transports(&transport));
     ahead.check(arguments.tuning.check_needed(&transport));
     if arguments.ring_size.is_some() {
         ahead.check(check_option_needed("--ring-size", RING_BYTES, transport[0]));
     }
     ahead.check(checks::files_read(&arguments.tuning, &arguments.over, &transport));
-    ahead.check(arguments.varying.check_needed(&transport));
+    ahead.check(arguments.varying.check_needed(&arguments.tuning, &transport));
     ahead.check(checks::presence(&transport));
     ahead.check(checks::destinations(&arguments.recording, Some(&arguments.tracing), &arguments.output));
     let ranks = arguments.ranks();

@@ -66,7 +66,7 @@ impl VariedTest for VariedStore<'_> {
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
         let mut arguments = self.arguments.clone();
-        arguments.tuning.settings.extend_from_slice(assignments);
+        arguments.tuning.replace(assignments);
         let whole = plan(&arguments)?;
         Ok(BenchKv { lasting: whole.lasting / arguments.varying.blocks() as u32, runs: 1, ..whole })
     }

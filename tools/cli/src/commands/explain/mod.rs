@@ -1,5 +1,6 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
+mod allowed;
 mod here;
 mod live;
 pub mod rerun;

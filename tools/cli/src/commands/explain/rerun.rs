@@ -38,14 +38,29 @@ impl Words {
         Self { parameters: Some(run.parameters.clone()), ..Self::of(&run.arguments) }
     }
 
-    /// Gives an option a value, in the place of one that is there; `--set` may be there several times.
+    /// Gives an option a value, in the place of one that is there; `--set` may be there once for each
+    /// parameter.
     pub fn set(&mut self, option: &str, value: &str) {
         if option != "--set" {
             self.remove(option);
             let aliases = ALIASES.iter().filter(|(name, _)| *name == option);
             aliases.for_each(|(_, alias)| self.remove(alias));
+        } else if let Some((name, _)) = value.split_once('=') {
+            self.unset(name);
         }
         self.words.extend([option.to_owned(), value.to_owned()]);
+    }
+
+    /// Takes the assignments to a parameter away.
+    fn unset(&mut self, name: &str) {
+        let assignment = format!("{name}=");
+        self.words.retain(|word| {
+            word.strip_prefix("--set=").is_none_or(|assigned| !assigned.starts_with(&assignment))
+        });
+        let is_set = |pair: &[String]| pair[0] == "--set" && pair[1].starts_with(&assignment);
+        while let Some(place) = self.words.windows(2).position(is_set) {
+            self.words.drain(place..place + 2);
+        }
     }
 
     /// Takes an option away, with its value.
@@ -56,6 +71,14 @@ impl Words {
             let is_valued = self.words.get(place + 1).is_some_and(|next| !next.starts_with("--"));
             self.words.drain(place..place + 1 + usize::from(is_valued));
         }
+    }
+
+    /// Asks whether they may be run, with the parameters that a run was recorded with.
+    pub fn check(
+        &self,
+        allowed: impl Fn(&[String], &[String]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        allowed(&self.words, self.parameters.as_deref().unwrap_or_default())
     }
 
     /// Runs the command in a process of its own and reads its record.
@@ -101,11 +124,23 @@ mod tests {
 
     #[test]
     fn options_are_replaced_and_assignments_added() {
-        let words =
-            ["perf", "echo", "--concurrent-ops", "8", "--set", "a=1", "--record", "x", "--seed=3", "--trace"];
+        let words = [
+            "perf",
+            "echo",
+            "--concurrent-ops",
+            "8",
+            "--set",
+            "a=1",
+            "--record",
+            "x",
+            "--seed=3",
+            "--trace",
+            "--set=b=1",
+        ];
         let mut words = Words::of(&words);
         words.set("--in-flight", "16");
         words.set("--set", "b=2");
-        assert_eq!(words.to_string(), "perf echo --set a=1 --trace --in-flight 16 --set b=2");
+        words.set("--set", "a=3");
+        assert_eq!(words.to_string(), "perf echo --trace --in-flight 16 --set b=2 --set a=3");
     }
 }

@@ -21,6 +21,7 @@ use farcall_lab::run::schedule::FaultSchedule;
 use farcall_lab::statistics::bootstrap::{BLOCKS_MIN, Ratio, ratio_among};
 use serde_json::Value;
 
+use super::allowed;
 use super::rerun::Words;
 use crate::failure::Failure;
 
@@ -69,10 +70,22 @@ fn of_cause(
     };
     let files = ScratchFolder::new().map_err(Failure::run)?;
     let mut before = Words::of_run(&run.run);
-    if let Some(schedule) = &evidence.schedule {
-        before.set(SCHEDULE, &written(schedule, &files, "before.toml")?);
+    let mut after;
+    match &evidence.schedule {
+        Some(schedule) => {
+            // What it does was recorded, and its file may be anything.
+            before.remove(SCHEDULE);
+            after = changed(&before, experiment)?;
+            let written = written(schedule, &files, "before.toml")?;
+            [&mut before, &mut after].into_iter().for_each(|words| words.set(SCHEDULE, &written));
+        }
+        None => after = changed(&before, experiment)?,
     }
-    let after = changed(&before, experiment, &files)?;
+    match &experiment.left_out {
+        Some(left_out) if left_out.rest.is_null() => after.remove(SCHEDULE),
+        Some(left_out) => after.set(SCHEDULE, &written(&left_out.rest, &files, "after.toml")?),
+        None => {}
+    }
     let mut pairs = Pairs { run, experiment, before, after, rates: Vec::new(), differs: BTreeSet::new() };
     let ratio = pairs.until_certain(&looks(pairs_max))?;
     let verdict = pairs.differs.is_empty().then(|| experiment.judge(&ratio));
@@ -101,7 +114,7 @@ impl Pairs<'_> {
     /// Does pairs until there are so many, each with the next seed.
     fn go_on(&mut self, upto: u64) -> Result<(), Failure> {
         let first = self.run.run.seed;
-        for seed in first + self.rates.len() as u64..first + upto {
+        for seed in first.saturating_add(self.rates.len() as u64)..first.saturating_add(upto) {
             let (before, after) = (self.before.run(seed)?, self.after.run(seed)?);
             if seed == first && fingerprints(&before) != fingerprints(self.run) {
                 self.differs.insert(GOES_ANOTHER_WAY.to_owned());
@@ -129,17 +142,15 @@ impl Pairs<'_> {
     }
 }
 
-/// The command line of the changed run.
-fn changed(before: &Words, experiment: &Experiment, files: &ScratchFolder) -> Result<Words, Failure> {
+/// The command line of the changed run, but for its schedule. Both command lines are checked: what is changed
+/// comes from the record, too.
+fn changed(before: &Words, experiment: &Experiment) -> Result<Words, Failure> {
+    before.check(allowed::check)?;
     let mut after = before.clone();
     for pair in experiment.words.chunks(2) {
         after.set(&pair[0], &pair[1]);
     }
-    match &experiment.left_out {
-        Some(left_out) if left_out.rest.is_null() => after.remove(SCHEDULE),
-        Some(left_out) => after.set(SCHEDULE, &written(&left_out.rest, files, "after.toml")?),
-        None => {}
-    }
+    after.check(allowed::check)?;
     Ok(after)
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::serve::cannot_listen;
 use super::{LOOK_WITHIN, RANKS, SCHEMA, access, data, memory};
 use crate::arguments::kv::{AllowArgument, KvBackup};
-use crate::arguments::load_settings;
+use crate::arguments::load_set;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -97,7 +97,7 @@ impl Serving {
 
 /// Serves until the process is ended.
 pub fn run(backup: &KvBackup) -> Result<(), Failure> {
-    let settings = load_settings(&backup.settings)?;
+    let settings = load_set(&backup.settings)?;
     let mut report = Report::open(backup.json.as_ref())?;
     let at = backup.at.to_string();
     let domain = backup.domain.clone().unwrap_or_else(|| at.clone());

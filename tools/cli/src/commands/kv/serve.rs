@@ -21,7 +21,7 @@ use super::place::{first_primary, join_as_shard, tell_transport, transport_of};
 use super::serving::Serving;
 use super::{RANKS, access, cluster, data, memory, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
-use crate::arguments::{check_settings_needed, load_settings};
+use crate::arguments::{check_settings_needed, load_set};
 use crate::failure::Failure;
 use crate::notify;
 use crate::output::Report;
@@ -48,7 +48,7 @@ const STORE_KEY: &str = "kv.store";
 
 /// Serves until the process is ended.
 pub fn run(serve: &KvServe) -> Result<(), Failure> {
-    let mut settings = load_settings(&serve.place.settings)?;
+    let mut settings = load_set(&serve.place.settings)?;
     said::heed(&settings);
     // A daemon receives none, so it would hold all that anybody sends.
     settings.peers.messages = false;

@@ -14,7 +14,7 @@ use farcall_kv::{Client, Failure as KvFailure};
 use super::place::{find_in_registry, join_as_client, transport_of, unreachable};
 use super::refused::{About, Failed, Refusal};
 use crate::arguments::kv::{KvPlace, KvTable, KvWay, SlotsArgument};
-use crate::arguments::load_settings;
+use crate::arguments::load_set;
 use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
 
@@ -70,7 +70,7 @@ impl<'a> Way<'a> {
         };
         if is_asked {
             let only = self.way.slots == SlotsArgument::Only;
-            let access = host_access(&load_settings(&place.settings)?)
+            let access = host_access(&load_set(&place.settings)?)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
             match attach_on_host_within(&place.name_on_host(), &access, place.look_within()) {
                 Ok(mut daemon) => {
@@ -201,7 +201,7 @@ impl Connection {
 
 /// The settings of a client, which waits as long as the command line says, and is left.
 fn settings_of(place: &KvPlace, left: Duration) -> Result<Settings, Failure> {
-    let mut settings = load_settings(&place.settings)?;
+    let mut settings = load_set(&place.settings)?;
     if let Some(within) = place.timeout {
         settings.endpoint.resolve_timeout = within.min(left);
         settings.endpoint.call_timeout = within.min(left);

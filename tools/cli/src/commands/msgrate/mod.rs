@@ -8,7 +8,7 @@ use farcall_lab::run::msgrate::{MessageRate, Mode, RateCell, Raw};
 use farcall_lab::run::world::Role;
 
 use crate::ahead::{Ahead, Lasts, Planned, checks};
-use crate::arguments::Msgrate;
+use crate::arguments::{Msgrate, check_once};
 use crate::commands::perf::counted;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -63,13 +63,18 @@ fn check(msgrate: &Msgrate, ahead: &mut Ahead) {
     }
     let transports = msgrate.transports();
     ahead.check(check_raw(msgrate));
+    ahead.check(check_once("--transport", &msgrate.transport));
+    ahead.check(check_once("--mode", &msgrate.mode));
+    ahead.check(check_once("--raw", &msgrate.raw));
+    ahead.check(check_once("--sizes", &msgrate.size));
+    ahead.check(check_once("--in-flight", &msgrate.inflight));
     ahead.check(msgrate.over.check_transports(&transports));
     ahead.check(checks::presence(&transports));
     ahead.check(checks::launcher_of_mpi(&transports));
     ahead.check(checks::destinations(&msgrate.recording, Some(&msgrate.tracing), &msgrate.output));
     ahead.check(msgrate.tuning.check_needed(&transports));
     ahead.check(checks::files_read(&msgrate.tuning, &msgrate.over, &transports));
-    ahead.check(msgrate.varying.check_needed(&transports));
+    ahead.check(msgrate.varying.check_needed(&msgrate.tuning, &transports));
     ahead.check(msgrate.over.check(2, "a sender and a receiver"));
     ahead.check(msgrate.over.check_roles("msgrate", &[(Role::Sender, 1), (Role::Receiver, 1)]));
 }

@@ -91,7 +91,7 @@ impl VariedTest for VariedMessages<'_> {
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
         let mut msgrate = self.msgrate.clone();
-        msgrate.tuning.settings.extend_from_slice(assignments);
+        msgrate.tuning.replace(assignments);
         let (assignments, _) = msgrate.tuning.load()?;
         let messages = (msgrate.messages / msgrate.varying.blocks()).max(1);
         let of_block = |rate| MessageRate { messages, ..rate };

@@ -9,7 +9,7 @@ mod vary;
 mod workload;
 
 use farcall::TransportKind;
-use farcall::parameters::{PARAMETERS, Value};
+use farcall::parameters::{PARAMETERS, Settings, Value};
 use farcall_kv::durable::Level;
 use farcall_lab::files::remove_scratch_folders;
 use farcall_lab::run::bench::Bench;
@@ -22,7 +22,7 @@ use workload::{Plan, Site, Vary};
 pub use workload::{Workload, counted};
 
 use crate::ahead::{Ahead, checks};
-use crate::arguments::Perf;
+use crate::arguments::{Perf, check_once};
 use crate::commands::{record_distances, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
@@ -101,9 +101,12 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
 /// What would fail, of what needs no plan.
 fn check(perf: &Perf, tests: &[&'static dyn Workload], transports: &[TransportKind], ahead: &mut Ahead) {
     ahead.check(options::check(perf, tests));
+    ahead.check(check_once("--transport", &perf.transport));
+    ahead.check(check_once("--sizes", &perf.sizes));
+    ahead.check(check_once("--load", &perf.load));
     ahead.check(perf.tuning.check_needed(transports));
     ahead.check(checks::files_read(&perf.tuning, &perf.over, transports));
-    ahead.check(perf.varying.check_needed(transports));
+    ahead.check(perf.varying.check_needed(&perf.tuning, transports));
     ahead.check(perf.over.check_transports(transports));
     ahead.check(checks::presence(&perf.transport));
     ahead.check(checks::launcher_of_mpi(&perf.transport));
@@ -279,7 +282,32 @@ fn check_sizes(perf: &Perf, test: &dyn Workload, transports: &[TransportKind]) -
             )));
         }
     }
+    wrong.extend(transports.iter().filter_map(|&transport| not_lent(perf, test, transport, &settings)));
     Failure::all(wrong)
+}
+
+/// Of a lane's block memory one message takes this part at most (`BlockMemory::loan_bytes_max`), and no long
+/// one passes otherwise.
+const LENT_PART: u64 = 4;
+
+/// Why a size does not fit the memory from which a lane lends it.
+fn not_lent(
+    perf: &Perf,
+    test: &dyn Workload,
+    transport: TransportKind,
+    settings: &Settings,
+) -> Option<Failure> {
+    let lane = transport.name().strip_prefix("ring+")?;
+    let name = format!("{lane}.block_bytes");
+    let memory = PARAMETERS.iter().find(|parameter| parameter.name == name)?;
+    let Value::Size(bytes) = memory.value(settings) else { return None };
+    let size = sizes(perf, test).iter().find(|size| size.0 as u64 > bytes / LENT_PART)?;
+    Some(Failure::Usage(format!(
+        "--sizes: {size} is longer than the {} that {transport} lends of {name}={}; add --set {name}={}",
+        Size((bytes / LENT_PART) as usize),
+        Size(bytes as usize),
+        Size((size.0 as u64 * LENT_PART).next_power_of_two() as usize),
+    )))
 }
 
 /// What the command line's assignments come after.

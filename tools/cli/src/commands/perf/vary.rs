@@ -69,7 +69,7 @@ impl VariedTest for VariedEcho<'_> {
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
         let mut perf = self.perf.clone();
-        perf.tuning.settings.extend_from_slice(assignments);
+        perf.tuning.replace(assignments);
         let transports = [self.transport];
         let fabric = match self.site {
             Site::Fabric(_) => simulated::fabric(&perf, &perf.tuning.of_fabric(), &transports)?,

@@ -19,7 +19,7 @@ use farcall_lab::units::Size;
 use crate::ahead::memory::Memory;
 use crate::ahead::{Ahead, Lasts, Planned, checks};
 use crate::arguments::given::Readers;
-use crate::arguments::{Growth, Ranks, Shuffle};
+use crate::arguments::{Growth, Ranks, Shuffle, check_once};
 use crate::commands::perf::simulated::{EVENTS_PER_PACKET, EVENTS_PER_SECOND};
 use crate::commands::record_distances;
 use crate::failure::Failure;
@@ -58,10 +58,14 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
 /// What would fail, of what needs no plan.
 fn check(shuffle: &Shuffle, ahead: &mut Ahead) {
     ahead.check(check_options(shuffle));
+    ahead.check(check_once("--transport", &shuffle.transport));
+    ahead.check(check_once("--nodes", &shuffle.nodes));
+    ahead.check(check_once("--sizes", &shuffle.sizes));
+    ahead.check(check_once("--push", &shuffle.push));
     ahead.check(shuffle.over.check_transports(&shuffle.transport));
     ahead.check(shuffle.tuning.check_needed(&shuffle.transport));
     ahead.check(checks::files_read(&shuffle.tuning, &shuffle.over, &shuffle.transport));
-    ahead.check(shuffle.varying.check_needed(&shuffle.transport));
+    ahead.check(shuffle.varying.check_needed(&shuffle.tuning, &shuffle.transport));
     ahead.check(shuffle.over.check_roles("shuffle", &[]));
     ahead.check(checks::presence(&shuffle.transport));
     ahead.check(checks::destinations(&shuffle.recording, Some(&shuffle.tracing), &shuffle.output));

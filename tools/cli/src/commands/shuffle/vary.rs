@@ -80,7 +80,7 @@ impl VariedTest for VariedShuffle<'_> {
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
         let mut shuffle = self.shuffle.clone();
-        shuffle.tuning.settings.extend_from_slice(assignments);
+        shuffle.tuning.replace(assignments);
         shuffle.transport = vec![self.transport];
         let profile = profile(&shuffle)?;
         let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use farcall_lab::files::{append, write_beside};
+use farcall_lab::files::{append, read_regular, write_beside};
 use farcall_tune::experiment::ExperimentFile;
 use farcall_tune::journal::{Begin, Journal, Line};
 use farcall_tune::result::{EquivalenceSet, Summary, lines, settings_files};
@@ -24,6 +24,9 @@ const PLACES: [&str; 6] = [
     "OMPI_COMM_WORLD_SIZE",
     "PBS_JOBID",
 ];
+
+/// The longest file that is read: 256 MiB.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The directory of a tuning.
 pub struct Directory(PathBuf);
@@ -122,8 +125,9 @@ impl Directory {
 
     fn read(&self, name: &str) -> Result<String, Failure> {
         let path = self.0.join(name);
-        fs::read_to_string(&path)
-            .map_err(|error| Failure::Run(format!("cannot read {}: {error}", path.display())))
+        let text = read_regular(&path, FILE_BYTES_MAX)
+            .map_err(|error| Failure::Run(format!("cannot read {}: {error}", path.display())))?;
+        text.ok_or_else(|| Failure::Run(format!("{} is longer than 256 MiB", path.display())))
     }
 
     fn write(&self, name: &str, content: &str) -> Result<(), Failure> {

@@ -103,6 +103,23 @@ impl Loaded {
         Ok(tuning.session().remaining())
     }
 
+    /// Refuses a budget that somebody gave and that no search of this strategy keeps.
+    pub fn check_budget(&self, tune: &Tune, plan: &Plan) -> Result<(), Failure> {
+        let Some(budget) = tune.budget.map(|budget| budget as usize).or(self.search.budget) else {
+            return Ok(());
+        };
+        let least = self.trials(&Plan { budget: 1, confirm: 0, ..plan.clone() })?;
+        // A budget is about what is made: of rows the reference runs beside them.
+        if least * 4 <= budget * 5 {
+            return Ok(());
+        }
+        let strategy = plan.strategy.name();
+        Err(Failure::Usage(format!(
+            "a budget of {budget} is less than the {least} trials that the least {strategy} search of this space \
+             takes; give --budget {least} or more"
+        )))
+    }
+
     /// The command of the reference and the proposer, as far as there are any: what others wrote into a
     /// directory is run.
     pub fn commands(&self, directory: &Directory) -> Vec<String> {

@@ -42,6 +42,7 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
         .as_ref()
         .ok_or_else(|| Failure::Usage("name a file that describes the space".to_owned()))?;
     let loaded = Loaded::read(file, tune)?;
+    loaded.check_budget(tune, &loaded.plan(tune))?;
     let mut report = Report::open(tune.output.json.as_ref())?;
     if tune.dry_run {
         return show::dry_run(&loaded, &loaded.plan(tune), tune.rows, &mut report);

@@ -133,9 +133,8 @@ impl<'a, S: VariedTest> Varied<'a, S> {
     fn new(varying: &'a Varying, seed: u64, subject: &'a S) -> Result<Self, Failure> {
         let usage = |sentence: String| Failure::Usage(format!("--vary: {sentence}"));
         let settings = subject.settings()?;
-        let factors = varying.vary.iter().map(|text| Factor::parse(text, &settings));
-        let factors: Vec<Factor> =
-            factors.collect::<Result<_, _>>().map_err(|error| usage(error.to_string()))?;
+        let factors =
+            Factor::parse_all(&varying.vary, &settings).map_err(|error| usage(error.to_string()))?;
         if factors.len() > FACTORS_MAX {
             return Err(usage(format!("{} factors are more than {FACTORS_MAX}", factors.len())));
         }

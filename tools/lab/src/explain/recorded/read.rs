@@ -1,6 +1,5 @@
 //! Reading a run's folder. What is in it may be old, cut short or somebody else's: each is one sentence.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{RESULTS_FILE, RUN_FILE, Run, SCHEMA};
+use crate::files::read_regular;
 use crate::record;
 
 /// The longest file that is read: 256 MiB.
@@ -163,8 +163,5 @@ fn check_version(
 
 fn text(path: &Path) -> Result<String, ReadError> {
     let failed = |error| ReadError::File { path: path.to_owned(), error };
-    if fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
-        return Err(ReadError::TooLong(path.to_owned()));
-    }
-    fs::read_to_string(path).map_err(failed)
+    read_regular(path, FILE_BYTES_MAX).map_err(failed)?.ok_or_else(|| ReadError::TooLong(path.to_owned()))
 }

@@ -46,6 +46,19 @@ pub enum FactorError {
         /// Its value.
         text: String,
     },
+    /// Nothing between two commas.
+    #[error("a factor is empty; write NAME=A/B or another form of one, and commas between several")]
+    Empty,
+    /// The second value of a factor behind a comma.
+    #[error("`{text}` is no parameter; between two values of `{name}` is a slash, as in {levels}/{text}")]
+    Comma {
+        /// What was given.
+        text: String,
+        /// The parameter before it.
+        name: String,
+        /// How that was given.
+        levels: String,
+    },
     /// Two levels are what the designs here have.
     #[error("`{text}` has more than two levels; give two, as in NAME=A{separator}B")]
     TooMany {
@@ -57,6 +70,32 @@ pub enum FactorError {
 }
 
 impl Factor {
+    /// Reads several, which were separated by commas.
+    pub fn parse_all(texts: &[String], settings: &Settings) -> Result<Vec<Self>, FactorError> {
+        let mut before: Option<(&str, &str)> = None;
+        let mut factors = Vec::new();
+        for text in texts.iter().map(|text| text.trim()) {
+            if text.is_empty() {
+                return Err(FactorError::Empty);
+            }
+            // All names have a point between group and name; a fraction has digits around it.
+            let is_name = text.contains('=') || text.contains('.') && text.parse::<f64>().is_err();
+            if let Some((name, levels)) = before.filter(|_| !is_name) {
+                let [text, name, levels] = [text, name, levels].map(str::to_owned);
+                return Err(FactorError::Comma { text, name, levels });
+            }
+            factors.push(Self::parse(text, settings)?);
+            before = text.split_once('=').map(|(name, _)| (name, text));
+        }
+        Ok(factors)
+    }
+
+    /// Whether both levels are given, so that it does not matter what the parameter is otherwise.
+    pub fn has_two_levels(text: &str) -> bool {
+        let Some((name, levels)) = text.split_once('=') else { return false };
+        levels.contains(separators_of(name.trim(), &Settings::default()))
+    }
+
     /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or a `NAME` alone: of a switch, or of a
     /// number or size against the least that it can be. Of a path only `NAME=A|B` and `NAME=B`.
     pub fn parse(text: &str, settings: &Settings) -> Result<Self, FactorError> {
@@ -166,6 +205,29 @@ mod tests {
             (fabric.levels[0].assignment.as_deref(), fabric.levels[1].assignment.as_deref()),
             (None, Some("fabric.link.gbps=200"))
         );
+    }
+
+    #[test]
+    fn what_stands_between_commas_is_a_factor() {
+        let read = |texts: &[&str]| {
+            let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
+            let read = Factor::parse_all(&texts, &Settings::default());
+            read.map(|factors| factors.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&["ring.inline_bytes=0/200", " basic.checksum"]), Ok(2));
+        let empty = "a factor is empty; write NAME=A/B or another form of one, and commas between several";
+        for texts in [&[""][..], &["", ""], &["basic.checksum", ""]] {
+            assert_eq!(read(texts), Err(empty.to_owned()), "{texts:?}");
+        }
+        for second in ["14", "1.5", "true", "2us"] {
+            let sentence = format!(
+                "`{second}` is no parameter; between two values of `fabric.link.gbps` is a slash, as in \
+                 fabric.link.gbps=3/{second}"
+            );
+            assert_eq!(read(&["fabric.link.gbps=3", second]), Err(sentence));
+        }
+        assert!(Factor::has_two_levels("ring.inline_bytes=0/200") && !Factor::has_two_levels("tls.ca=/a/b"));
+        assert!(!Factor::has_two_levels("ring.inline_bytes=0") && !Factor::has_two_levels("basic.checksum"));
     }
 
     #[test]

@@ -186,7 +186,8 @@ pub struct ExchangeResult {
     /// Response bytes received per second of wall-clock time.
     pub received_bytes_per_second: f64,
     /// Calls per second, all clients together: those that began in the window, over the time that they were
-    /// in flight, for each place for a call in flight.
+    /// in flight, for each place for a call in flight. Where the windows of clients differ
+    /// much it is all calls over the longest one.
     pub calls_per_second: f64,
     /// Calls completed in the window per second of it.
     pub completed_per_second: f64,
@@ -200,6 +201,22 @@ pub struct ExchangeResult {
     pub asides: Asides,
 }
 
+/// The part of the longest client's window that the shortest one's must have for their rates to be added.
+/// Clients begin together, and end as their calls do: some percent apart where nothing holds one up.
+const TOGETHER_MIN: f64 = 0.75;
+
+/// The calls of all clients in a second. Where one was done long before another, the sum of their rates is of
+/// a time that there never was: one may have stood still while the other called. It is all calls over the
+/// longest window then. Windows of several machines have clocks of their own, so that only lengths count.
+fn rate_of_all(clients: &[ClientReport], in_flight: usize) -> f64 {
+    let length = |client: &ClientReport| client.ended_nanos.saturating_sub(client.begun_nanos).max(1) as f64;
+    let longest = clients.iter().map(length).fold(1.0, f64::max);
+    if clients.iter().all(|client| length(client) >= TOGETHER_MIN * longest) {
+        return clients.iter().map(|client| client.calls_per_second(in_flight)).sum();
+    }
+    clients.iter().map(|client| client.calls).sum::<u64>() as f64 * 1e9 / longest
+}
+
 impl ExchangeResult {
     /// Puts the clients' findings together; there is at least one client.
     pub(super) fn new(exchange: &Exchange, clients: &[ClientReport]) -> Self {
@@ -208,8 +225,7 @@ impl ExchangeResult {
         let begun = clients.iter().map(|client| client.begun_nanos).min().unwrap_or(0);
         let ended = clients.iter().map(|client| client.ended_nanos).max().unwrap_or(0);
         let wall = Duration::from_nanos(ended.saturating_sub(begun).max(1));
-        let calls_per_second =
-            clients.iter().map(|client| client.calls_per_second(exchange.in_flight)).sum::<f64>();
+        let calls_per_second = rate_of_all(clients, exchange.in_flight);
         Self {
             latencies,
             batches: clients.iter().fold(Batches::default(), |all, client| all.and(&client.batches)),
@@ -291,6 +307,16 @@ mod tests {
         assert_eq!(result.counters["ring.calls"], 9);
         let little = result.little().expect("calls were timed");
         assert!((little.implied - 2.0).abs() < 1e-6 && little.holds());
+    }
+
+    #[test]
+    fn rates_of_windows_that_differ_are_not_added() {
+        // The first is held up while the second calls, and calls when that has ended.
+        let held_up: Vec<u64> = [10_000].into_iter().chain([1_000; 9]).collect();
+        let clients = [client(0, 19_000, &held_up), client(0, 10_000, &[1_000; 10])];
+        let result = ExchangeResult::new(&exchange(), &clients);
+        assert!((result.calls_per_second - 20.0 / 19e-6).abs() < 1.0, "{}", result.calls_per_second);
+        assert!((result.received_bytes_per_second - 20e3 / 19e-6).abs() < 1e3);
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl SizeMix {
         Self::parse(name_or_file, &text)
     }
 
+    /// Whether a name is that of an embedded mix, so that no file is read for it.
+    pub fn is_embedded(name: &str) -> bool {
+        EMBEDDED.iter().any(|(embedded, _)| *embedded == name)
+    }
+
     /// The mix in `text`, known by `name`: lines of a length in bytes and the share of messages that are at
     /// most so long, ascending to 1. Lines that are empty or begin with `#` mean nothing.
     pub fn parse(name: &str, text: &str) -> Result<Self, MixError> {

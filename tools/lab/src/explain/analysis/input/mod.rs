@@ -13,11 +13,12 @@ pub mod throughput;
 mod tolerances;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use crate::files::{read_regular, read_regular_or_own};
 
 pub use heading::{Axis, Latency, PARTS, Role, counted_parts, words_of};
 pub use import::PROGRAMS;
@@ -249,14 +250,14 @@ impl Document {
     /// Reads a document and the tables that it names, beside it, or anything else as a table or as the output
     /// of a program.
     pub fn read(path: &Path) -> Result<Self, DocumentError> {
-        let text = read_text(path)?;
+        let text = bounded(path, read_regular_or_own)?;
         let is_document = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
         if !is_document {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             return Self::of_text(&name, &text);
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        Self::parse(&text, |file| read_text(&folder.join(file)))
+        Self::parse(&text, |file| bounded(&folder.join(file), read_regular))
     }
 
     /// A table, or the output of a program, by itself.
@@ -370,12 +371,11 @@ fn check_search(search: &Search) -> Result<(), DocumentError> {
     if fine { Ok(()) } else { Err(DocumentError::Search(search.name.clone())) }
 }
 
-fn read_text(path: &Path) -> Result<String, DocumentError> {
+/// Reads a file by one of the functions that bound it.
+fn bounded(path: &Path, read: fn(&Path, u64) -> io::Result<Option<String>>) -> Result<String, DocumentError> {
     let failed = |error| DocumentError::File { path: path.to_owned(), error };
-    if fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
-        return Err(DocumentError::TooLong { path: path.to_owned() });
-    }
-    fs::read_to_string(path).map_err(failed)
+    let text = read(path, FILE_BYTES_MAX).map_err(failed)?;
+    text.ok_or_else(|| DocumentError::TooLong { path: path.to_owned() })
 }
 
 /// A TOML error without the picture of the line.
