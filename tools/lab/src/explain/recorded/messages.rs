@@ -16,6 +16,7 @@ use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, Part};
 use crate::run::msgrate::SideFound;
+use crate::units::rate_in_words;
 
 /// Traced messages that a judgement needs.
 const MESSAGES_MIN: u64 = 100;
@@ -272,8 +273,8 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
                 .to_owned()
         }
         _ if fewer > 0 => format!(
-            "fewer in flight: run it again with half the `--in-flight`; a rate that stays ({:.2} M/s) says that messages only waited",
-            stream.per_second / 1e6
+            "fewer in flight: run it again with half the `--in-flight`; a rate that stays ({}) says that messages only waited",
+            rate_in_words(stream.per_second)
         ),
         _ => "what the handler does: look into the receiver with a profiler".to_owned(),
     }
