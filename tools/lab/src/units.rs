@@ -44,6 +44,32 @@ pub fn in_readable_unit(nanos: f64) -> (f64, &'static str) {
         .map_or((nanos / 1e3, "us"), |(factor, unit)| (nanos / factor, unit))
 }
 
+/// A rate in the unit that leaves digits before the point: of a few a second nothing is left in millions.
+pub fn rate_in_words(per_second: f64) -> String {
+    let (value, prefix) = scaled(per_second);
+    format!("{value:.2} {prefix}/s").replace(" /s", "/s")
+}
+
+/// Bits per second, the same way.
+pub fn bits_in_words(per_second: f64) -> String {
+    let (value, prefix) = scaled(per_second);
+    let prefix = if prefix == "K" { "k" } else { prefix };
+    format!("{value:.*} {prefix}b/s", usize::from(value < 10.0))
+}
+
+/// A time in words.
+pub fn time_in_words(nanos: f64) -> String {
+    let (value, unit) = in_readable_unit(nanos);
+    format!("{value:.2} {unit}")
+}
+
+fn scaled(value: f64) -> (f64, &'static str) {
+    [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K")]
+        .into_iter()
+        .find(|(factor, _)| value >= *factor)
+        .map_or((value, ""), |(factor, prefix)| (value / factor, prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +96,14 @@ mod tests {
         assert_eq!(in_readable_unit(1310.0), (1.31, "us"));
         assert_eq!(in_readable_unit(13e6), (13.0, "ms"));
         assert_eq!(in_readable_unit(2e9), (2.0, "s"));
+    }
+
+    #[test]
+    fn rates_get_the_unit_that_suits_them() {
+        let rates = [83.1, 617.1, 18_904.0, 4.2e6].map(rate_in_words);
+        assert_eq!(rates, ["83.10/s", "617.10/s", "18.90 K/s", "4.20 M/s"]);
+        let bits = [800.0, 56_000.0, 4.09e9, 37.2e9, 1.6e12].map(bits_in_words);
+        assert_eq!(bits, ["800 b/s", "56 kb/s", "4.1 Gb/s", "37 Gb/s", "1.6 Tb/s"]);
+        assert_eq!([800.0, 12_033_690.0].map(time_in_words), ["0.80 us", "12.03 ms"]);
     }
 }

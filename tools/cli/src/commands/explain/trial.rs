@@ -215,12 +215,13 @@ fn finding(
         ),
     };
     let sentence = format!(
-        "{outcome}: {}; {} {:.2} [{least:.2}, {most:.2}] times {} over {} pairs, predicted {low:.2} to {high:.2}",
+        "{outcome}: {}; {} {:.2} [{least:.2}, {most:.2}] times {} over {} pairs, predicted {}",
         cause.rule.cause,
         experiment.change(),
         measured.ratio,
         experiment.measure.words(),
         measured.blocks,
+        if experiment.has_number() { format!("{low:.2} to {high:.2}") } else { format!("at least {low:.2}") },
     );
     let figures = [
         ("ratio", measured.ratio),

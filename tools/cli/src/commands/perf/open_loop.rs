@@ -349,6 +349,8 @@ fn fields(
         ("reply", reply_words(test.reply).into()),
         ("clients", clients.into()),
         ("servers", servers.into()),
+        ("messages", outcome.messages.into()),
+        ("carried_load", outcome.carried_load.into()),
         ("waited", outcome.waited.into()),
         ("mean_ns", band.latency.mean_nanos.into()),
         ("counters", json!(outcome.counters)),

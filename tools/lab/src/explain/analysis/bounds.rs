@@ -6,6 +6,7 @@
 use super::finding::{Finding, Section};
 use super::input::{Axis, Observation, Table};
 use super::regimes::along;
+use crate::units::{rate_in_words, time_in_words};
 
 /// A sweep has that many points.
 const POINTS_MIN: usize = 3;
@@ -85,12 +86,12 @@ fn sweep(table: &Table, name: &str, axis: Axis, rows: &[&Observation]) -> Vec<Fi
         "below the knee, rate in proportion: consistent with latency alone, so the resource behind it does not show".to_owned()
     };
     let sentence = format!(
-        "{name}alone an operation takes {:.2} us, the ceiling is {:.2} M/s, so the knee is at {knee:.1} {axis}; {most} is {place} \
-         ({:.0} % of the ceiling; one server and a delay would give {:.2} M/s)",
-        system.alone_seconds * 1e6,
-        1e-6 / system.demand_seconds,
+        "{name}alone an operation takes {}, the ceiling is {}, so the knee is at {knee:.1} {axis}; {most} is {place} \
+         ({:.0} % of the ceiling; one server and a delay would give {})",
+        time_in_words(system.alone_seconds * 1e9),
+        rate_in_words(1.0 / system.demand_seconds),
         utilisation * 100.0,
-        band / 1e6,
+        rate_in_words(band),
     );
     let figures = [
         ("alone_us", system.alone_seconds * 1e6),
@@ -123,6 +124,7 @@ fn further(table: &Table, most: f64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::analysis::input::table::parse;
 
     const SYSTEM: ClosedSystem = ClosedSystem { alone_seconds: 10e-6, demand_seconds: 1e-6 };
 
@@ -130,6 +132,17 @@ mod tests {
     fn the_bounds_meet_at_the_knee() {
         assert!((SYSTEM.knee() - 10.0).abs() < 1e-9);
         assert!((SYSTEM.bound(5.0) - 5e5).abs() < 1e-3 && (SYSTEM.bound(50.0) - 1e6).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_slow_system_has_a_ceiling_that_is_not_zero() {
+        let text = "connections,requests/s,mean_ms\n1,83.1,12.04\n4,270,14.81\n16,617.1,25.93\n";
+        let found = find(&parse("t", text).expect("a table"));
+        let said = &found[0].sentence;
+        assert!(
+            said.contains("takes 12.03 ms, the ceiling is 617.10/s") && !said.contains(" 0.00"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::finding::{Finding, Section};
 use super::fit::mean;
 use super::input::{Cause, Table};
 use super::regimes::{SharedRange, shared_range};
+use crate::units::bits_in_words;
 
 /// Two laws whose errors are that close predict equally well.
 const EQUALLY_GOOD: f64 = 1.5;
@@ -96,8 +97,8 @@ fn hypothesis(
         .filter_map(|range| {
             let (nodes, rate) = range.rates.last()?;
             Some(format!(
-                "{:.1} Gb/s a node at {} nodes ({})",
-                rate * 2_f64.powf(law.power),
+                "{} a node at {} nodes ({})",
+                bits_in_words(rate * 1e9 * 2_f64.powf(law.power)),
                 2.0 * nodes,
                 range.series
             ))

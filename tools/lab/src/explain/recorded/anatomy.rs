@@ -219,12 +219,16 @@ mod tests {
 
     use super::*;
 
-    /// Calls whose least parts did not come together.
     fn cell(in_flight: u64) -> Anatomy {
+        cell_with(in_flight, 90.0)
+    }
+
+    /// Calls whose least parts did not come together.
+    fn cell_with(in_flight: u64, handler: f64) -> Anatomy {
         let part = |least: f64, p50: f64| json!({"least": least, "p50": p50, "mean": p50, "typical": p50, "slow": 2.0 * p50});
         let parts = json!({
             "submit": part(50.0, 90.0), "request_on_its_way": part(0.0, 120.0), "gather": part(0.0, 0.0),
-            "dispatch": part(0.0, 0.0), "handler": part(60.0, 90.0), "reply": part(0.0, 0.0),
+            "dispatch": part(0.0, 0.0), "handler": part(60.0, handler), "reply": part(0.0, 0.0),
             "response_on_its_way": part(10.0, 150.0), "complete": part(0.0, 0.0),
         });
         let occupancy = json!({
@@ -240,6 +244,17 @@ mod tests {
                 "total": part(250.0, 450.0), "occupancy": occupancy},
         });
         Anatomy::of(&serde_json::from_value(figure).expect("a figure")).expect("a traced one")
+    }
+
+    #[test]
+    fn no_part_is_said_to_take_more_than_its_whole() {
+        let said = |handler: f64| {
+            let found = ranked(&cell_with(16, handler), "");
+            let handler = found.into_iter().find(|finding| finding.rule == "handler").expect("it is named");
+            handler.sentence
+        };
+        assert!(said(150.0).contains("it takes 0.15 us of the 0.21 us for which"), "{}", said(150.0));
+        assert!(said(300.0).contains("it takes all of the 0.21 us for which"), "{}", said(300.0));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, Part};
 use crate::run::msgrate::SideFound;
+use crate::units::rate_in_words;
 
 /// Traced messages that a judgement needs.
 const MESSAGES_MIN: u64 = 100;
@@ -28,6 +29,9 @@ const SUM_TOLERANCE: f64 = 0.02;
 
 /// The mode whose receiver posts no receives.
 const HANDLER: &str = "handler";
+
+/// The option that gives every callback a time.
+const HANDLER_OPTION: &str = "--handler";
 
 /// The most causes that are named for one measurement.
 const CAUSES_MAX: usize = 4;
@@ -44,6 +48,8 @@ struct Stream {
     trace: MessageSummary,
     sender: Side,
     receiver: Side,
+    /// The time that the run gave every callback, as its command has it.
+    handler: Option<String>,
 }
 
 /// What one side found of itself; nothing in older records.
@@ -83,7 +89,7 @@ impl Side {
 
 impl Stream {
     /// What a figure says, if it is the rate of traced messages.
-    fn of(figure: &RecordedFigure) -> Option<Self> {
+    fn of(figure: &RecordedFigure, handler: Option<String>) -> Option<Self> {
         let trace: MessageSummary = serde_json::from_value(figure.more.get("message_trace")?.clone()).ok()?;
         let sane = figure.unit == "1/s"
             && figure.value > 0.0
@@ -100,6 +106,7 @@ impl Stream {
             trace,
             sender: Side::of(figure.more.get("sender")),
             receiver: Side::of(figure.more.get("receiver")),
+            handler,
         })
     }
 
@@ -126,7 +133,10 @@ pub fn messages(runs: &[RecordedRun]) -> Vec<Finding> {
     let several = runs.len() > 1;
     let of_run = |run: &RecordedRun| {
         let name = if several { format!("{} ", run.name) } else { String::new() };
-        let streams: Vec<_> = run.figures.iter().filter_map(Stream::of).collect();
+        let handler = run.run.option(HANDLER_OPTION).map(str::to_owned);
+        let handler = handler.filter(|time| !time.starts_with("0"));
+        let streams: Vec<_> =
+            run.figures.iter().filter_map(|figure| Stream::of(figure, handler.clone())).collect();
         streams.into_iter().flat_map(move |stream| findings(&stream, &name)).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
@@ -141,15 +151,16 @@ fn findings(stream: &Stream, run: &str) -> Vec<Finding> {
     }
     let hypothesis = |(place, cause): (usize, &Cause)| {
         let sentence = format!(
-            "{}. {}; consistent with what was counted, not tested: without it up to {:.2} times the rate",
+            "{}. {}; consistent with what was counted, not tested: {}",
             place + 1,
             cause.words,
-            cause.gain
+            cause.won()
         );
         let (low, high) = cause.predicted();
         let figures = [
             ("rank", (place + 1) as f64),
             ("gain", cause.gain),
+            ("gain_is_known", f64::from(u8::from(cause.has_gain()))),
             ("predicted_low", low),
             ("predicted_high", high),
         ];
@@ -158,8 +169,9 @@ fn findings(stream: &Stream, run: &str) -> Vec<Finding> {
     let next = causes.first().map(|cause| {
         let (low, high) = cause.predicted();
         let sentence = format!(
-            "{}: {low:.2} to {high:.2} times the rate if it is the first cause, the same if it is not",
-            cause.next
+            "{}: {} if it is the first cause, the same if it is not",
+            cause.next,
+            cause.predicted_words()
         );
         Finding::new(Section::NextExperiment, "change_the_first", &about, sentence)
             .with([("predicted_low", low), ("predicted_high", high)])
@@ -272,8 +284,8 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
                 .to_owned()
         }
         _ if fewer > 0 => format!(
-            "fewer in flight: run it again with half the `--in-flight`; a rate that stays ({:.2} M/s) says that messages only waited",
-            stream.per_second / 1e6
+            "fewer in flight: run it again with half the `--in-flight`; a rate that stays ({}) says that messages only waited",
+            rate_in_words(stream.per_second)
         ),
         _ => "what the handler does: look into the receiver with a profiler".to_owned(),
     }

@@ -101,6 +101,15 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
 }
 
 impl Run {
+    /// What its command line gives an option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let mut words = self.arguments.iter().skip_while(|word| word.split('=').next() != Some(name));
+        match words.next()?.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => words.next().map(String::as_str),
+        }
+    }
+
     /// A run that begins now, on this machine.
     pub fn begin(arguments: Vec<String>, seed: u64, parameters: Vec<String>) -> Self {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

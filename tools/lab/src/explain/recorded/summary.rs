@@ -68,8 +68,11 @@ fn how_sure(findings: &[Finding], first: &Finding) -> String {
         Some((second, gain)) => {
             let cause = without_rank(&second.sentence).trim_start_matches("2. ");
             let cause = cause.split(':').next().unwrap_or(cause);
+            if second.figure("gain_is_known") == Some(0.0) {
+                return format!("{consistent}; the next cause is {cause}");
+            }
             format!(
-                "{consistent}; the next cause is {cause}, without which it would be up to {gain:.2} times the rate"
+                "{consistent}; the next cause is {cause}, without which it would be about {gain:.2} times the rate"
             )
         }
         None => format!("{consistent}; no other cause that I know takes 5 %"),

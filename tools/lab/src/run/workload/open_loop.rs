@@ -18,6 +18,10 @@ pub(super) struct Sent {
     pub(super) samples: Vec<(u16, u64)>,
     /// Bytes of all messages, those outside of the window too.
     pub(super) bytes: u64,
+    /// All messages, those outside of the window too.
+    pub(super) messages: u64,
+    /// When the last of them was complete, in nanoseconds since the load began.
+    pub(super) last_nanos: u64,
     /// Bytes of the messages that were due within the window.
     pub(super) bytes_due: u64,
     /// Bytes of the messages that were complete within the window, whenever they were due.
@@ -46,6 +50,7 @@ pub(super) struct OpenLoop {
     next: Arrival,
     /// Whether the next message has been counted as waiting.
     next_waits: bool,
+    begun: Instant,
     window: core::ops::Range<Instant>,
     load_end: Instant,
     /// By token.
@@ -82,6 +87,7 @@ impl OpenLoop {
             arrivals,
             next,
             next_waits: false,
+            begun,
             window: begun + plan.warmup()..begun + plan.window_end(),
             load_end: begun + plan.load_end(),
             in_flight: Vec::new(),
@@ -168,6 +174,8 @@ impl OpenLoop {
         }
         let (now, bytes) = (self.clock.now(), u64::from(self.plan.classes[class].bytes));
         self.sent.bytes += bytes;
+        self.sent.messages += 1;
+        self.sent.last_nanos = now.since(self.begun).as_nanos() as u64;
         if self.window.contains(&due) {
             self.sent.bytes_due += bytes;
             self.sent.samples.push((class as u16, now.since(due).as_nanos() as u64));

@@ -25,6 +25,11 @@ pub struct WorkloadOutcome {
     /// the protocol sends; above 1 the links cannot carry it. `None` where the links cannot be seen or are
     /// not equally full.
     pub wire_load: Option<f64>,
+    /// All messages, those outside of the window too.
+    pub messages: u64,
+    /// The part of the links that all messages filled until the last was complete: what can be carried, where
+    /// more was offered.
+    pub carried_load: f64,
     /// Messages that were due while the most that a client may have were in flight.
     pub waited: u64,
     /// The most that a client had in flight at a time.
@@ -80,12 +85,16 @@ impl WorkloadOutcome {
         let deciles = (0..10).map(Some).chain([None]);
         let bands = deciles.filter_map(|decile| band(decile, plan, best_nanos, &by_class));
         let asked_bytes = test.messages_per_second() * test.mix.mean_bytes() * test.roles.senders() as f64;
-        let load_of = |bytes: u64| test.load * bytes as f64 / plan.window.as_secs_f64() / asked_bytes;
+        let load_in = |bytes: u64, seconds: f64| test.load * bytes as f64 / seconds / asked_bytes;
+        let load_of = |bytes: u64| load_in(bytes, plan.window.as_secs_f64());
+        let last_nanos = sent.iter().map(|sent| sent.last_nanos).max().unwrap_or(0).max(1);
         Self {
             bands: bands.collect(),
             drawn_load: load_of(sent.iter().map(|sent| sent.bytes_due).sum()),
             achieved_load: load_of(sent.iter().map(|sent| sent.bytes_complete).sum()),
             wire_load: None,
+            messages: sent.iter().map(|sent| sent.messages).sum(),
+            carried_load: load_in(sent.iter().map(|sent| sent.bytes).sum(), last_nanos as f64 / 1e9),
             waited: sent.iter().map(|sent| sent.waited).sum(),
             outstanding_peak: sent.iter().map(|sent| sent.outstanding_peak).max().unwrap_or(0),
             counters,
@@ -168,6 +177,8 @@ mod tests {
         let sent = Sent {
             samples,
             bytes: 1_000_000,
+            messages: 2_000,
+            last_nanos: 4_000_000,
             bytes_due: 400_000,
             bytes_complete: 500_000,
             waited: 3,
@@ -186,5 +197,8 @@ mod tests {
         // links.
         assert!((outcome.achieved_load - 0.5).abs() < 1e-9, "{}", outcome.achieved_load);
         assert!((outcome.drawn_load - 0.4).abs() < 1e-9, "{}", outcome.drawn_load);
+        // The last was complete after four.
+        assert!((outcome.carried_load - 0.25).abs() < 1e-9, "{}", outcome.carried_load);
+        assert_eq!(outcome.messages, 4_000);
     }
 }

@@ -131,6 +131,8 @@ pub enum Role {
     Axis(Axis),
     /// A time, and the nanoseconds in its unit.
     Time(Latency, f64),
+    /// A time of operations of one kind only, such as `read_p99_us`, and the nanoseconds in its unit.
+    TimeOfKind(Latency, f64),
     /// The standard deviation of the times, and the nanoseconds in its unit.
     Deviation(f64),
     /// A time in a unit that is not said.
@@ -164,6 +166,10 @@ pub fn role_of(heading: &str) -> Role {
             return Role::Samples;
         }
         ["time"] => return Role::TimeWithoutUnit,
+        // So do programs head the only time that they print.
+        [unit] if SHORT_UNITS.contains(unit) && heading.trim().to_lowercase() == *unit => {
+            return time_of(&["latency", unit]).unwrap_or(Role::Label);
+        }
         ["seconds"] => return Role::Duration(1.0),
         ["moved" | "transferred" | "total", "bytes"] => return Role::Moved,
         _ => {}
@@ -237,6 +243,11 @@ fn axis_of(words: &[&str]) -> Option<Axis> {
         ["size" | "bytes"] | ["size" | "message" | "msg" | "payload", "bytes" | "size"] | ["size", "b"] => {
             Axis::Size
         }
+        [
+            "message" | "msg" | "payload" | "packet" | "block" | "record" | "value",
+            "size" | "length",
+            "b" | "byte" | "bytes",
+        ] => Axis::Size,
         _ => return None,
     })
 }
@@ -334,8 +345,16 @@ fn operations_of(words: &[&str]) -> Option<Role> {
         .map(|(_, scale)| Role::Operations(scale))
 }
 
+/// Kinds of operations whose times have columns of their own beside each other.
+const KINDS: [&str; 12] =
+    ["read", "write", "get", "set", "put", "update", "insert", "scan", "delete", "lookup", "send", "receive"];
+
+/// Units that are of a time of an operation; a heading that is only `s` or `min` is as often a duration.
+const SHORT_UNITS: [&str; 8] = ["nsec", "usec", "msec", "ns", "us", "µs", "μs", "ms"];
+
 /// Words beside a statistic that say no more than that a time was measured.
-const TIME_WORDS: [&str; 8] = ["latency", "lat", "time", "response", "clat", "t", "rtt", "percentile"];
+const TIME_WORDS: [&str; 10] =
+    ["latency", "lat", "time", "response", "clat", "t", "rtt", "percentile", "tile", "ile"];
 
 fn time_of(words: &[&str]) -> Option<Role> {
     let (unit, before) = words.split_last()?;
@@ -348,6 +367,10 @@ fn time_of(words: &[&str]) -> Option<Role> {
         // A time without a statistic is a mean: so print OSU's and NetPIPE's programs.
         [] if words.len() > 1 && words.iter().any(|word| ["latency", "lat", "rtt"].contains(word)) => {
             Some(Role::Time(Latency::Mean, nanos))
+        }
+        [kind] if KINDS.contains(kind) && words.len() > 2 => Some(Role::TimeOfKind(Latency::Mean, nanos)),
+        [kind, statistic] | [statistic, kind] if KINDS.contains(kind) => {
+            Some(Role::TimeOfKind(Latency::named(statistic)?, nanos))
         }
         [statistic] => Some(Role::Time(Latency::named(statistic)?, nanos)),
         _ => None,
@@ -399,6 +422,19 @@ mod tests {
             ("Kreq/s", 1e3),
         ] {
             assert_eq!(role_of(heading), Role::Operations(scale), "{heading}");
+        }
+    }
+
+    #[test]
+    fn headings_of_common_programs_are_known() {
+        assert_eq!(role_of("usec"), Role::Time(Latency::Mean, 1e3));
+        assert_eq!(role_of("message size (B)"), Role::Axis(Axis::Size));
+        assert_eq!(role_of("99%-tile (us)"), Role::Time(Latency::P99, 1e3));
+        assert_eq!(role_of("read_lat_us"), Role::TimeOfKind(Latency::Mean, 1e3));
+        assert_eq!(role_of("write_p99_us"), Role::TimeOfKind(Latency::P99, 1e3));
+        assert_eq!(role_of("p99 read latency (ms)"), Role::TimeOfKind(Latency::P99, 1e6));
+        for heading in ["s", "min", "read_us", "loss_lat_us"] {
+            assert_eq!(role_of(heading), Role::Label, "{heading}");
         }
     }
 

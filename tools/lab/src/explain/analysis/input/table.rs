@@ -278,7 +278,15 @@ fn marks(columns: &[Column], text: &TextTable, readings: &mut Vec<String>) -> Ve
     let cells = |index: usize| text.rows.iter().map(move |(_, cells)| cells[index].as_str());
     let figures = || columns.iter().enumerate().filter(|(_, column)| column.role != Role::Label);
     // One hand wrote all columns: what one column can only mean, the others mean too.
-    let found: Vec<_> = figures().filter_map(|(index, _)| number::decimal_mark(cells(index))).collect();
+    let read =
+        |index: usize, mark| cells(index).filter(|cell| number::time(cell, mark, 1.0).is_some()).count();
+    // A cell that is not as the others of its column is the odd one out, and decides nothing.
+    let of_column = |index: usize| {
+        let commas = number::decimal_mark(cells(index))? == DecimalMark::Comma;
+        let most = commas && read(index, DecimalMark::Comma) >= read(index, DecimalMark::Point);
+        Some(if most { DecimalMark::Comma } else { DecimalMark::Point })
+    };
+    let found: Vec<_> = figures().filter_map(|(index, _)| of_column(index)).collect();
     let mark = match found.as_slice() {
         [] => DecimalMark::Point,
         _ if found.contains(&DecimalMark::Comma) => DecimalMark::Comma,
@@ -291,8 +299,7 @@ fn marks(columns: &[Column], text: &TextTable, readings: &mut Vec<String>) -> Ve
     }
     let mut marks = vec![mark; columns.len()];
     for (index, column) in figures().filter(|_| mark == DecimalMark::Comma) {
-        let are_all = |mark| cells(index).all(|cell| number::time(cell, mark, 1.0).is_some());
-        if !are_all(DecimalMark::Comma) && are_all(DecimalMark::Point) {
+        if read(index, DecimalMark::Comma) < read(index, DecimalMark::Point) {
             marks[index] = DecimalMark::Point;
             readings.push(format!("`{}` has decimal points, which it can only be read with", column.heading));
         }
@@ -357,7 +364,9 @@ fn fill(
         _ => {}
     }
     let read = match column.role {
-        Role::Time(_, nanos) | Role::Deviation(nanos) => number::time(cell, mark, nanos)?,
+        Role::Time(_, nanos) | Role::TimeOfKind(_, nanos) | Role::Deviation(nanos) => {
+            number::time(cell, mark, nanos)?
+        }
         _ => number::cell(cell, mark)?,
     };
     let figure = match read {
@@ -373,7 +382,7 @@ fn fill(
 fn place(row: &mut Observation, role: Role, figure: PrintedFigure) {
     match role {
         // Looked up among the cells.
-        Role::Label | Role::Moved | Role::TimeSum(_) | Role::RateOfEach(..) => {}
+        Role::Label | Role::Moved | Role::TimeSum(_) | Role::RateOfEach(..) | Role::TimeOfKind(..) => {}
         Role::Axis(axis) => drop(row.axes.insert(axis, figure.value)),
         Role::Time(latency, _) => drop(row.times.insert(latency, figure)),
         Role::Deviation(_) => row.deviation = Some(figure),
@@ -434,6 +443,19 @@ mod tests {
         assert_eq!(table.rows[0].nanos(Latency::Mean), Some(80_000.0));
         assert!(table.readings.iter().any(|reading| reading.contains("avg_ms")), "{:?}", table.readings);
         parse("t", "size;p50_us;avg_ms\n1;5,1;0.08\n2;5,3;0,09\n").expect_err("a column has one mark");
+    }
+
+    #[test]
+    fn of_a_mark_that_is_not_that_of_its_column_the_odd_cell_is_blamed() {
+        let text = "threads\tops/s\tmean_us\n1\t96712\t10.34\n2\t191022\t10.47\n4\t372787\t10,73\n8\t711111\t11.25\n";
+        let refusal = parse("t", text).expect_err("one cell has a comma").to_string();
+        assert_eq!(refusal, "line 4 of the table `t`: `10,73` in column `mean_us` is not a number");
+        let refusal = parse("t", &text.replace('.', ",").replace("11,25", "11.25")).expect_err("a point");
+        assert!(refusal.to_string().starts_with("line 5 "), "{refusal}");
+        // In another column a comma may be what it is in all of it.
+        let two = parse("t", "p50_us;p99_us\n1.25;5,1\n1.5;5,25\n").expect("a table");
+        assert_eq!(two.rows[0].nanos(Latency::P50), Some(1250.0));
+        assert_eq!(two.rows[0].nanos(Latency::P99), Some(5100.0));
     }
 
     #[test]

@@ -61,8 +61,13 @@ pub fn judge(law: Law<'_>, pairs: &[Pair], readings: &[Reading]) -> Vec<Finding>
     if (count as f64) < MET_SHARE * pairs.len() as f64 {
         return vec![broken(law, &pairs)];
     }
-    let mut findings = vec![explained(law, best, count, pairs.len())];
     let others: Vec<_> = pairs.iter().filter(|pair| !meets(law, pair, best.ratio)).copied().collect();
+    // Of two halves neither is the exception, and figures that go with each other accuse none alone.
+    let ratio = others.first().map_or(1.0, |pair| pair.ratio);
+    if others.len() == count && others.iter().all(|pair| meets(law, pair, ratio)) {
+        return vec![tie(law, best, &pairs, &others, readings)];
+    }
+    let mut findings = vec![explained(law, best, count, pairs.len())];
     if !others.is_empty() {
         findings.push(different(law, best, &others, readings));
     }
@@ -95,6 +100,27 @@ fn explained(law: Law<'_>, reading: &Reading, count: usize, all: usize) -> Findi
     let sentence = format!("{} in {rows} within {:.1} %{how}", law.words, law.tolerance * 100.0);
     let figures = [("rows", count as f64), ("of", all as f64), ("ratio", reading.ratio)];
     Finding::new(section, law.rule, law.table, sentence).with(figures)
+}
+
+/// As many rows are by one reading as by another.
+fn tie(law: Law<'_>, best: &Reading, pairs: &[Pair], others: &[Pair], readings: &[Reading]) -> Finding {
+    let is_other = |pair: &&Pair| others.contains(pair);
+    let lines_of = |pairs: Vec<&Pair>| lines(&pairs.iter().map(|pair| pair.line).collect::<Vec<_>>());
+    let ratio = others[0].ratio / best.ratio;
+    let reading =
+        readings.iter().find(|reading| !reading.words.is_empty() && meets(law, &others[0], reading.ratio));
+    let why = reading.map_or_else(String::new, |reading| format!(", as if {}", reading.words));
+    let sentence = format!(
+        "{} in half of {} rows ({}), and in the others {} times that{why} ({}): which half is right these figures do \
+         not say",
+        law.words,
+        pairs.len(),
+        lines_of(pairs.iter().filter(|pair| !is_other(pair)).collect()),
+        ratio::words(ratio),
+        lines_of(others.iter().collect()),
+    );
+    let figures = [("rows", others.len() as f64), ("of", pairs.len() as f64), ("ratio", ratio)];
+    Finding::new(Section::Contradiction, law.rule, law.table, sentence).with(figures)
 }
 
 /// Rows that a reading which meets most does not meet.
@@ -188,6 +214,14 @@ mod tests {
         assert!(found[0].1.contains("both directions"), "{found:?}");
         assert!(found[1].1.contains("line 4: 0.5"), "{found:?}");
         assert_eq!(judged(&[0.954, 0.953])[0].0, Section::Agreement);
+    }
+
+    #[test]
+    fn of_two_halves_none_is_accused() {
+        let found = judged(&[1.0, 0.125]);
+        assert_eq!((found.len(), found[0].0), (1, Section::Contradiction));
+        assert!(found[0].1.contains("(line 2)") && found[0].1.contains("(line 3): which half"), "{found:?}");
+        assert_eq!(judged(&[1.0, 1.0, 0.125]).len(), 2, "two of three are no half");
     }
 
     #[test]

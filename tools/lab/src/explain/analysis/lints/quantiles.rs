@@ -29,8 +29,15 @@ pub fn check(table: &Table) -> Vec<Finding> {
     report(
         wrong,
         "deviation",
-        &deviation_impossible,
+        &|row| deviation_too_large(row) || deviation_too_small(row) && !is_of_perftest(table),
         "the standard deviation is not possible with this minimum, mean and maximum",
+    );
+    report(
+        Section::Caution,
+        "deviation",
+        &|row| is_of_perftest(table) && deviation_too_small(row) && !deviation_too_large(row),
+        "the standard deviation does not contain the maximum: perftest leaves the two largest samples out of it, as out of \
+         the mean, and prints one of them as t_max,",
     );
     report(
         Section::Caution,
@@ -91,9 +98,13 @@ fn mean_too_high(row: &Observation) -> bool {
     mean_most(&known).is_some_and(|most| mean.value - rounding(mean, &known) > most)
 }
 
-/// A variance is at most `(max - mean) (mean - min)` (Bhatia and Davis, 2000), and at least what the maximum
-/// alone adds to it.
-fn deviation_impossible(row: &Observation) -> bool {
+/// Whether a table is one of perftest's latencies.
+fn is_of_perftest(table: &Table) -> bool {
+    table.columns.iter().any(|column| column.heading.starts_with("t_stdev"))
+}
+
+/// A variance is at most `(max - mean) (mean - min)` (Bhatia and Davis, 2000).
+fn deviation_too_large(row: &Observation) -> bool {
     let (Some(deviation), Some(max)) = (row.deviation, row.times.get(&Latency::Max)) else {
         return false;
     };
@@ -103,15 +114,25 @@ fn deviation_impossible(row: &Observation) -> bool {
         let few = if row.samples.is_some_and(|samples| samples < 100.0) { 1.5 } else { 1.01 };
         return deviation.value - deviation.rounding > (max.value + max.rounding - min) / 2.0 * few;
     };
-    let slack = |figure: &PrintedFigure| figure.rounding;
-    let (mean_high, max_high) = (mean.value + slack(mean), max.value + slack(max));
+    let (mean_high, max_high) = (mean.value + mean.rounding, max.value + max.rounding);
     // With few samples the printed deviation may be the estimate of the population's.
     let samples = row.samples.unwrap_or(f64::INFINITY);
     let estimate = if samples > 1.0 { (1.0 - 1.0 / samples).recip() } else { 1.0 };
     let most =
-        ((max_high - mean.value).max(0.0) * (mean_high - min).max(0.0) * estimate).sqrt() + slack(mean);
-    let least = (max.value - mean_high - slack(max)).max(0.0) / samples.sqrt();
-    deviation.value - deviation.rounding > most || deviation.value + deviation.rounding < least
+        ((max_high - mean.value).max(0.0) * (mean_high - min).max(0.0) * estimate).sqrt() + mean.rounding;
+    deviation.value - deviation.rounding > most
+}
+
+/// And it is at least what the maximum alone adds to it.
+fn deviation_too_small(row: &Observation) -> bool {
+    let (Some(deviation), Some(max), Some(mean)) =
+        (row.deviation, row.times.get(&Latency::Max), row.times.get(&Latency::Mean))
+    else {
+        return false;
+    };
+    let samples = row.samples.unwrap_or(f64::INFINITY);
+    let least = (max.value - mean.value - mean.rounding - max.rounding).max(0.0) / samples.sqrt();
+    deviation.value + deviation.rounding < least
 }
 
 fn tail_without_samples(row: &Observation) -> bool {
@@ -145,6 +166,20 @@ mod tests {
         assert_eq!(rules("min_us,mean_us,stdev_us,max_us\n1,2,9,9\n"), ["deviation"]);
         assert_eq!(rules("min_us,stdev_us,max_us\n200,214.64,500\n"), ["deviation"]);
         assert_eq!(rules("ops,mean_us,stdev_us,max_us\n4,2,1,90\n"), ["deviation"]);
+    }
+
+    #[test]
+    fn perftest_leaves_its_largest_samples_out_of_the_deviation() {
+        let of = |deviation: &str, stdev: &str| {
+            let text = format!(
+                "bytes,iterations,t_min[usec],t_max[usec],t_avg[usec],{deviation}\n2,100000,1.61,44.51,1.66,{stdev}\n"
+            );
+            let found = check(&parse("t", &text).expect("a table"));
+            found.iter().map(|finding| (finding.section, finding.rule)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("t_stdev[usec]", "0.04"), [(Section::Caution, "deviation")]);
+        assert_eq!(of("stdev_us", "0.04"), [(Section::Contradiction, "deviation")]);
+        assert_eq!(of("t_stdev[usec]", "9.00"), [(Section::Contradiction, "deviation")]);
     }
 
     #[test]

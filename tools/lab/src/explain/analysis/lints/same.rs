@@ -3,15 +3,19 @@
 use super::lines;
 use super::whole::is_total;
 use crate::explain::analysis::finding::{Finding, Section};
-use crate::explain::analysis::input::{Latency, Observation, PrintedFigure, Table, Tolerances};
+use crate::explain::analysis::input::{Latency, Observation, PrintedFigure, Role, Table, Tolerances};
 use crate::statistics::histogram::samples_needed;
 
 /// With fewer cells two series may agree by chance.
 const CELLS_MIN: usize = 3;
 
+/// Times of two kinds of operations may be alike; that all of so many rows are is no chance.
+const KIND_ROWS_MIN: usize = 5;
+
 /// All of a table.
 pub fn check(table: &Table, tolerances: &Tolerances) -> Vec<Finding> {
     let mut findings = statistics(table, tolerances.same);
+    findings.extend(kinds(table, tolerances.same));
     findings.extend(series(table, tolerances.same));
     findings
 }
@@ -53,6 +57,36 @@ fn pair_of_statistics(table: &Table, a: Latency, b: Latency, part: f64) -> Optio
         Finding::new(Section::Caution, "same_statistic", &table.name, sentence)
             .with([("rows", compared.len() as f64)])
     })
+}
+
+/// Times of two kinds of operations that are the same in all rows.
+fn kinds(table: &Table, part: f64) -> Vec<Finding> {
+    let of_kind = |(at, column): (usize, &'_ crate::explain::analysis::input::Column)| match column.role {
+        Role::TimeOfKind(latency, nanos) => Some((at, latency, nanos)),
+        _ => None,
+    };
+    let columns: Vec<_> = table.columns.iter().enumerate().filter_map(of_kind).collect();
+    let mut findings = Vec::new();
+    for (index, (at, latency, nanos)) in columns.iter().enumerate() {
+        let others = columns[index + 1..].iter().filter(|(_, other, of)| (other, of) == (latency, nanos));
+        for (other, ..) in others {
+            let both = |row: &Observation| same(*row.cells.get(at)?, *row.cells.get(other)?, part);
+            let compared: Vec<_> = table.rows.iter().filter_map(both).collect();
+            if compared.len() < KIND_ROWS_MIN || !compared.iter().all(|same| *same) {
+                continue;
+            }
+            let sentence = format!(
+                "`{}` and `{}` agree to {:.1} % in all {} rows: is one a copy of the other?",
+                table.columns[*at].heading,
+                table.columns[*other].heading,
+                part * 100.0,
+                compared.len()
+            );
+            let finding = Finding::new(Section::Caution, "same_statistic", &table.name, sentence);
+            findings.push(finding.with([("rows", compared.len() as f64)]));
+        }
+    }
+    findings
 }
 
 /// Two series whose figures are the same in all cells that both have.
@@ -120,6 +154,18 @@ mod tests {
         let text =
             "series,size,p50_us\na,1,1234.5\na,2,2345.6\na,4,3456.7\nb,1,1234.6\nb,2,2345.6\nb,4,3456.6\n";
         assert_eq!(rules(text), ["same_series"]);
+    }
+
+    #[test]
+    fn one_kind_of_operations_that_is_a_copy_of_another_is_named() {
+        let text = |write: f64| {
+            let row = |n: usize| {
+                let read = 88.3 + 3.17 * n as f64;
+                format!("{n},{:.2},{:.2}\n", read, read * write)
+            };
+            format!("iodepth,read_lat_us,write_lat_us\n{}", (1..=6).map(row).collect::<String>())
+        };
+        assert_eq!((rules(&text(1.0)), rules(&text(1.03))), (vec!["same_statistic"], Vec::new()));
     }
 
     #[test]

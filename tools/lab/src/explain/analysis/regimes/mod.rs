@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::finding::{Finding, Section};
 use super::fit::{FirstPiece, pieces};
 use super::input::{Axis, Latency, Observation, Table};
+use crate::units::bits_in_words;
 
 pub use shared::{SharedRange, shared_range};
 
@@ -70,10 +71,13 @@ fn regime(table: &Table, name: &str, rows: &[&Observation]) -> Option<Finding> {
         Some((last, _, nanos)) => format!("{:.2} us a message up to {last} bytes, then ", nanos / 1e3),
         None => String::new(),
     };
+    // Without a name of its own the series is what the finding is about.
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let sentence = format!(
-        "{name}: {first}{:.2} us + {:.3} ns a byte ({gbps:.0} Gb/s{}), by the {latency}",
+        "{name}{first}{:.2} us + {:.3} ns a byte ({}{}), by the {latency}",
         line.intercept / 1e3,
         line.slope,
+        bits_in_words(gbps * 1e9),
         if in_flight > 1.0 { format!(" with {in_flight} in flight") } else { String::new() },
     );
     let mut figures =
@@ -83,4 +87,18 @@ fn regime(table: &Table, name: &str, rows: &[&Observation]) -> Option<Finding> {
     }
     (line.slope > 0.0)
         .then(|| Finding::new(Section::Regime, "time_of_size", &table.name, sentence).with(figures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::analysis::input::table::parse;
+
+    #[test]
+    fn a_series_without_a_name_begins_with_its_figures() {
+        let rows: String = (1..=8).map(|n| format!("{},{}\n", 1000 * n, 10_000 + 800_000 * n)).collect();
+        let found = find(&parse("t", &format!("size,p50_us\n{rows}")).expect("a table"));
+        let said = &found[0].sentence;
+        assert!(!said.starts_with(':') && said.contains("(10 kb/s)"), "{said}");
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::analysis::fit::{FirstPiece, FittedLine, mean, pieces, variation};
 use crate::explain::analysis::input::{Axis, Observation, Table};
+use crate::units::bits_in_words;
 
 /// Rates vary by less than this part over sizes where bytes alone count.
 const SAME_RATE: f64 = 0.03;
@@ -102,14 +103,16 @@ fn finding(table: &Table, range: &SharedRange) -> Option<Finding> {
     let (total, total_varies) = (mean(totals.iter().copied())?, variation(&totals)?);
     let rate = mean(range.rates.iter().map(|(_, rate)| *rate))?;
     let worst = range.variations.iter().copied().fold(0.0, f64::max);
+    let name = if range.series.is_empty() { String::new() } else { format!("{}: ", range.series) };
     let sentence = format!(
-        "{}: from {} nodes and {} bytes on the rate of bytes does not depend on the size (it varies by at most {:.1} %): \
-         {rate:.1} Gb/s a node, {total:.2} +- {:.2} Tb/s in all, a node's rate going as nodes^{slope:.2}{}",
-        range.series,
+        "{name}from {} nodes and {} bytes on the rate of bytes does not depend on the size (it varies by at most {:.1} %): \
+         {} a node, {} +- {} in all, a node's rate going as nodes^{slope:.2}{}",
         range.from_nodes,
         range.from_bytes,
         worst * 100.0,
-        total_varies * total,
+        bits_in_words(rate * 1e9),
+        bits_in_words(total * 1e12),
+        bits_in_words(total_varies * total * 1e12),
         table
             .rows
             .iter()

@@ -80,15 +80,23 @@ fn waited_for_core(cell: &Anatomy) -> Cause {
 }
 
 fn handler(cell: &Anatomy, system: System) -> Cause {
-    let handler = cell.handler_seconds();
+    let of_call = match micros(system.server_seconds) {
+        whole if cell.handler_seconds() > system.server_seconds => {
+            format!("it takes all of the {whole} for which a call needs the server")
+        }
+        whole => {
+            format!(
+                "it takes {} of the {whole} for which a call needs the server",
+                micros(cell.handler_seconds())
+            )
+        }
+    };
+    // The one is a median and the other a mean, without the times in which a side did not run.
+    let handler = cell.handler_seconds().min(system.server_seconds);
     Cause {
         is_counted: false,
         rule: "handler",
-        words: format!(
-            "the handler: it takes {} of the {} for which a call needs the server",
-            micros(handler),
-            micros(system.server_seconds)
-        ),
+        words: format!("the handler: {of_call}"),
         gain: system.gain(system.without_server(handler)),
         share: handler / cell.total_seconds(),
         next: "a handler that does nothing: when the rate grows as predicted, look into it with a profiler; \

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::load::Load;
+use super::scheduled::Stalls;
 use crate::explain::recorded::{RecordedFigure, RecordedRun};
 use crate::run::uses::Uses;
 
@@ -85,6 +86,20 @@ impl Evidence {
     /// A counter's sum over all groups that have it.
     pub fn counted(&self, name: &str) -> f64 {
         self.counters.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// The part of all lost packets that were lost to partitions and hosts that were down.
+    pub fn lost_to_partitions(&self) -> f64 {
+        let all: f64 = self.uses.drops.values().map(|drops| *drops as f64).sum();
+        let all = all + self.counted("dropped") + self.counted("checksum_errors") + self.counted("truncated");
+        let parted = ["partition", "host_down"].iter().map(|place| self.lost(place)).sum::<f64>();
+        if all > 0.0 { (parted / all).min(1.0) } else { 0.0 }
+    }
+
+    /// For how long the schedule of faults let nothing move until the measured time was over.
+    pub fn stalls(&self) -> Stalls {
+        let of = |schedule: &Value| Stalls::of(schedule, self.hosts.0 as u64, self.uses.window_nanos);
+        self.schedule.as_ref().map(of).unwrap_or_default()
     }
 
     /// Packets that were lost in some place, or by a counter that counts such.

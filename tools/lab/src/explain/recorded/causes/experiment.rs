@@ -18,6 +18,10 @@ const MARGIN: f64 = 0.06;
 /// from what was recorded, the more other things have become of it than the laws know.
 const TIMES: [f64; 3] = [2.0, 4.0, 16.0];
 
+/// Where the ends of what is predicted are further apart than this the upper one says nothing: only that
+/// less than the lower one refutes.
+const SPAN_MAX: f64 = 4.0;
+
 /// How far the part that is carried may be off all of it: of few long messages chance and the ends of the
 /// window decide.
 const CARRIED_MARGIN: f64 = 0.35;
@@ -133,10 +137,25 @@ impl Experiment {
         Some(Self { words, left_out, otherwise, measure: Measure::Rate, predicted: predicted(part) })
     }
 
+    /// Whether both ends of what is predicted say something.
+    pub fn has_number(&self) -> bool {
+        span(self.predicted) <= SPAN_MAX
+    }
+
+    /// What is predicted, in words.
+    pub fn predicted_words(&self) -> String {
+        let (low, high) = self.predicted;
+        match self.has_number() {
+            true => format!("{low:.2} to {high:.2} times"),
+            false => format!("by how much cannot be said, at least {low:.2} times"),
+        }
+    }
+
     /// What pairs of runs say whose ratio is this one.
     pub fn judge(&self, measured: &Ratio) -> Verdict {
         let (low, high) = self.predicted;
         match measured.interval {
+            Some((least, _)) if !self.has_number() && least >= low => Verdict::Confirmed,
             Some((least, most)) if least >= low && most <= high => Verdict::Confirmed,
             Some((_, most)) if most < low => Verdict::Refuted,
             Some((least, _)) if least > high => Verdict::Beyond,
@@ -158,6 +177,11 @@ impl Experiment {
         let left_out = self.left_out.as_ref().map(LeftOut::words);
         set.into_iter().chain(left_out).collect::<Vec<_>>().join(" and ")
     }
+}
+
+/// How many times the least of an interval its most is.
+fn span((low, high): (f64, f64)) -> f64 {
+    high / low
 }
 
 /// An assignment of a multiple of its value to a parameter, if that is known.
@@ -191,7 +215,7 @@ fn own_value(name: &str, evidence: &Evidence) -> Option<f64> {
 /// Less than was carried: of that all is. What is found then lies nearer to all than to what was carried.
 fn less_load(evidence: &Evidence) -> Option<Experiment> {
     let load = evidence.load?;
-    let (words, carried) = (load.less_words(), load.carried());
+    let (words, carried) = (load.less_words()?, load.carried());
     let low = (1.0 - CARRIED_MARGIN).max((1.0 + carried.min(1.0)) / 2.0);
     let predicted = (low, 1.0 + CARRIED_MARGIN);
     Some(Experiment { words, left_out: None, otherwise: None, measure: Measure::Carried(carried), predicted })
@@ -216,7 +240,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::load::Load;
-    use super::super::{Ranked, rank};
+    use super::super::{Ranked, findings, rank};
     use super::*;
     use crate::run::uses::{HostUse, Use, Uses};
 
@@ -292,6 +316,80 @@ mod tests {
         assert!(quarter.predicted.0 > 1.0 + MARGIN, "{:?}", quarter.predicted);
     }
 
+    /// Calls of which nearly all are nowhere, by a schedule.
+    fn stalled(schedule: serde_json::Value) -> Evidence {
+        let mut stalled = made(0.05, 0.0, 0.0);
+        let flight = Use { there: 0.8, working: 0.8, ..Use::default() };
+        stalled.uses.resources.insert("flight".to_owned(), flight);
+        stalled.uses.resources.remove("nic_sending");
+        Evidence { schedule: Some(schedule), ..stalled }
+    }
+
+    fn event(at_us: u64, action: serde_json::Value) -> serde_json::Value {
+        serde_json::json!({ "at_us": at_us, "action": action })
+    }
+
+    #[test]
+    fn a_partition_that_loses_nothing_is_named_and_not_the_window() {
+        let parted = serde_json::json!({ "partition": { "from": [0], "to": [1] } });
+        let events = [event(50, parted), event(950, serde_json::json!("heal"))];
+        let evidence = stalled(serde_json::json!({ "event": events }));
+        let ranked = rank(&evidence);
+        assert_eq!(ranked[0].rule.name, "partition");
+        assert!((0.8..1.0).contains(&ranked[0].taken.share), "{:?}", ranked[0].taken);
+        assert!(ranked.iter().all(|cause| cause.rule.name != "window"), "{ranked:#?}");
+    }
+
+    #[test]
+    fn stalls_of_both_sides_add_up_and_are_taken_from_what_the_window_is_blamed_for() {
+        let pause = |from: u64, host: u32| {
+            let hosts = serde_json::json!([host]);
+            [
+                event(from, serde_json::json!({ "pause": hosts })),
+                event(from + 320, serde_json::json!({ "resume": hosts })),
+            ]
+        };
+        let events = [pause(100, 1), pause(500, 0)].concat();
+        let mut evidence = stalled(serde_json::json!({ "event": events }));
+        (evidence.uses.servers.stood, evidence.uses.clients.stood) = (0.32, 0.32);
+        let ranked = rank(&evidence);
+        assert_eq!(ranked[0].rule.name, "standstill", "{ranked:#?}");
+        assert!((ranked[0].gain - 1.0 / (1.0 - 0.64)).abs() < 0.01, "{:?}", ranked[0]);
+        let window = ranked.iter().find(|cause| cause.rule.name == "window");
+        assert!(window.is_none_or(|window| window.gain < 1.6), "{window:?}");
+    }
+
+    #[test]
+    fn what_is_said_of_a_cause_is_what_ranks_it() {
+        // Most of the time is a wait for what was lost.
+        let mut lossy = made(0.02, 0.0, 0.0);
+        lossy.uses.drops.insert("fault".to_owned(), 8);
+        lossy.uses.resources.insert("flight".to_owned(), Use { there: 0.9, working: 0.9, ..Use::default() });
+        lossy.counters =
+            [("silences", 8.0), ("silence_time", 14e6)].map(|(name, count)| (name.to_owned(), count)).into();
+        let said = findings(&lossy, "");
+        for finding in said.iter().filter(|finding| finding.figure("rank").is_some()) {
+            let (gain, share) = (finding.figure("gain"), finding.figure("share_percent"));
+            let (gain, share) = (gain.expect("a gain"), share.expect("a share") / 100.0);
+            assert!(finding.sentence.contains(&format!("about {gain:.2} times")), "{finding:?}");
+            assert!(gain <= 1.0 / (1.0 - share) + 1e-9, "{finding:?}");
+        }
+        assert!(said.iter().any(|finding| finding.rule == "loss"), "{said:#?}");
+    }
+
+    #[test]
+    fn what_can_hardly_be_wrong_is_no_prediction() {
+        let of = |predicted| Experiment { predicted, ..experiment(&made(0.7, 3.0, 6.0)) };
+        let narrow = of((1.2, 2.1)).predicted_words();
+        assert_eq!(narrow, "1.20 to 2.10 times");
+        let wide = of((2.28, 1239.82));
+        assert!(wide.predicted_words().ends_with("at least 2.28 times"), "{}", wide.predicted_words());
+        assert!(!wide.predicted_words().contains("1239"), "{}", wide.predicted_words());
+        let judged =
+            [(2.3, 1300.0), (2.0, 3.0), (0.9, 1.1)].map(|(least, most)| wide.judge(&measured(least, most)));
+        assert_eq!(judged, [Verdict::Confirmed, Verdict::Open, Verdict::Refuted]);
+    }
+
     #[test]
     fn what_waits_behind_work_may_be_due_to_it_and_nothing_gains_more_than_the_work() {
         // Processors that work in turns: both idle, and what one hands on at once waits for a card.
@@ -313,6 +411,7 @@ mod tests {
             achieved,
             on_wire: None,
             waited: 0.0,
+            capacity: Some(0.04),
             speed: None,
         };
         for achieved in [0.0, 0.04, 0.4, 0.7, 0.79] {

@@ -12,13 +12,19 @@ use super::table::{REFUSED_MIN, RULES, Reads, Rule, Side};
 use crate::run::uses::HostUse;
 
 /// What is left of an operation without a cause takes at least one part in so many.
-const GAIN_MAX: f64 = 1000.0;
+pub(super) const GAIN_MAX: f64 = 1000.0;
+
+/// No more than this share of the time is a wait for one thing: something is always left.
+const MOST_OF_ALL: f64 = 1.0 - 1.0 / GAIN_MAX;
 
 /// A resource that works this share of the time is what the others wait for.
 const FULL_FROM: f64 = 0.8;
 
 /// Hosts are uneven when the others work at most this part of what the busiest does.
 const UNEVEN_MAX: f64 = 0.5;
+
+/// The place where partitions lose packets.
+const PARTITION: &str = "partition";
 
 /// The protocol whose records wait for those in front of them.
 const LANES: &str = "ring";
@@ -43,6 +49,8 @@ pub struct Taken {
     busy: Vec<(&'static str, f64)>,
     /// How many times the rate without all of it, where the laws of closed systems do not say it.
     known: Option<f64>,
+    /// It is that too little is in flight.
+    is_window: bool,
     /// It is a wait, by chance this often, or by no chance where that is zero.
     wait: Option<f64>,
     /// The share of the time for which each resource is at work on what may become less often without it,
@@ -73,6 +81,10 @@ pub struct Law<'a> {
     in_hand: f64,
     /// The share of operations behind records that a fault holds up: lanes keep their order.
     behind: f64,
+    /// The share of operations that a partition keeps from moving.
+    parted: f64,
+    /// The share of the time in which servers stood still, clients, and any of both.
+    stood: (f64, f64, f64),
 }
 
 impl<'a> Law<'a> {
@@ -106,6 +118,8 @@ impl<'a> Law<'a> {
             room: 0.0,
             in_hand: 0.0,
             behind: 0.0,
+            parted: 0.0,
+            stood: stood(evidence),
         };
         // What is nowhere and was refused nowhere was taken in by a processor together with others.
         let is_refused =
@@ -114,8 +128,11 @@ impl<'a> Law<'a> {
             law.room = law.unplaced;
         } else if held > 0.0 && evidence.protocol == LANES {
             law.behind = law.unplaced;
+        } else if is_parted(evidence) {
+            law.parted = law.unplaced.min(MOST_OF_ALL);
         } else {
-            law.in_hand = law.unplaced;
+            // They are in hand only while a processor works.
+            law.in_hand = law.unplaced.min(uses.servers.busy + uses.clients.busy);
         }
         law
     }
@@ -141,6 +158,13 @@ impl<'a> Law<'a> {
             return 1.0 + (known - 1.0) * part;
         }
         let ceiling = self.utilisation_bound(taken, part);
+        if taken.is_window {
+            // With more in flight everything else goes on, and what lets nothing move stays.
+            let stalled = self.stalled();
+            let faster = stalled + (1.0 - stalled) * (1.0 - part);
+            let busiest = self.most_busy().max(1.0 / GAIN_MAX);
+            return (1.0 / faster.max((stalled + busiest).min(1.0))).max(1.0);
+        }
         // Queues are there because something is full: without it they are not.
         let is_full = |(name, busy): &(String, f64)| {
             *busy >= FULL_FROM && taken.busy.iter().any(|(own, less)| own == name && *less > 0.0)
@@ -171,7 +195,8 @@ impl<'a> Law<'a> {
         });
         // Where what is in flight is not kept up, an operation lasts as long as its last message, and what is
         // in work at a time says nothing about that one.
-        let rest = self.evidence.in_flight.map_or(0.0, |_| self.alone - own).max(1.0 / GAIN_MAX);
+        let rest = self.evidence.in_flight.map_or(0.0, |_| self.alone - own + self.waits_besides(taken));
+        let rest = rest.max(1.0 / GAIN_MAX);
         let could = self.evidence.in_flight.map_or(1.0, |_| self.most_busy());
         let faster = match taken.wait {
             Some(_) => GAIN_MAX,
@@ -179,6 +204,27 @@ impl<'a> Law<'a> {
         };
         let chance = taken.wait.filter(|often| *often > 0.0).map_or(0.0, |often| 2.0 / often.sqrt());
         (1.0 / rest).min(ceiling).min(faster).max(gain) * (1.0 + chance)
+    }
+
+    /// The share of the time in which nothing can move, whatever is in flight.
+    fn stalled(&self) -> f64 {
+        let parted = self.partition(self.evidence.lost_to_partitions());
+        (parted + self.stood.2).min(MOST_OF_ALL)
+    }
+
+    /// The share of an operation's time that is a wait for what is known, and is not this cause.
+    fn waits_besides(&self, taken: &Taken) -> f64 {
+        let known = self.silent.max(self.parted) + self.room + self.behind + self.stood.2;
+        let own = if taken.wait.is_some() { taken.share } else { 0.0 };
+        (known - own).clamp(0.0, 1.0)
+    }
+
+    /// The share of an operation's time that a partition takes: what waits until it is asked for, and what it
+    /// keeps from moving besides.
+    fn partition(&self, part_of_lost: f64) -> f64 {
+        let silences = self.evidence.counted("silence_time") / self.evidence.uses.window_nanos / self.all;
+        let waits = if self.parted > 0.0 { silences * part_of_lost } else { 0.0 };
+        (self.parted + waits).max(self.silent * part_of_lost).min(MOST_OF_ALL)
     }
 
     /// How many times the rate the busiest resource allows without that part of what a cause takes.
@@ -194,7 +240,7 @@ impl<'a> Law<'a> {
 
     /// How many times the rate with more in flight and nothing else changed, at most.
     pub fn ceiling(&self) -> f64 {
-        self.gain(&Taken { share: 1.0, ..Taken::default() }, 1.0)
+        self.gain(&Taken { share: 1.0, is_window: true, ..Taken::default() }, 1.0)
     }
 
     /// The busiest resources, in words.
@@ -228,7 +274,19 @@ impl<'a> Law<'a> {
         let uses: Vec<_> = uses.filter(|(_, on)| on.there > 0.0).collect();
         let busiest = uses.iter().max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
         let share = self.share(uses.iter().map(|(_, on)| on.there).sum());
-        let figure = if busiest.1.busy > 0.0 {
+        let figure = if busiest.1.busy >= self.full_from() {
+            // How little of the time goes there says nothing: the others wait for it elsewhere.
+            let share = if share > busiest.1.busy {
+                format!(", and {:.0} % of an operation's time goes there", share * 100.0)
+            } else {
+                String::new()
+            };
+            format!(
+                "the busiest, number {}, works {:.0} % of the time{share}",
+                busiest.1.at,
+                busiest.1.busy * 100.0
+            )
+        } else if busiest.1.busy > 0.0 {
             format!(
                 "the busiest, number {}, works {:.0} % of the time, and {:.0} % of an operation's time goes there",
                 busiest.1.at,
@@ -271,6 +329,7 @@ impl<'a> Law<'a> {
                 Vec::new()
             },
             known: None,
+            is_window: false,
             wait: None,
             figure: format!(
                 "it takes {:.0} % of the time of {}, whose processor works {:.0} %",
@@ -290,8 +349,15 @@ impl<'a> Law<'a> {
             .map(|place| self.evidence.lost(place))
             .sum();
         let waits = self.evidence.counted("silences");
+        let part = if all > 0.0 { lost / all } else { 0.0 };
+        if places.contains(&PARTITION) && self.parted > 0.0 {
+            let share = self.partition(self.evidence.lost_to_partitions());
+            let lost = if lost > 0.0 { format!("{lost:.0} packets were lost, and ") } else { String::new() };
+            let figure = format!("{lost}{:.0} % of an operation's time nothing moved for it", share * 100.0);
+            return Some(Taken { share, wait: Some(0.0), figure, ..Taken::default() });
+        }
         (lost > 0.0 && waits > 0.0).then(|| Taken {
-            share: self.silent * lost / all,
+            share: self.silent * part,
             wait: Some(lost),
             figure: format!(
                 "{lost:.0} packets were lost, and {waits:.0} messages waited {:.0} us each until they were asked for",
@@ -364,11 +430,17 @@ impl<'a> Law<'a> {
         })
     }
 
+    /// A run without pauses is one without those of all hosts, so that what both sides stood still counts.
     fn stood(&self, side: Side) -> Option<Taken> {
-        let uses = &self.evidence.uses;
-        let share = if side == Side::Servers { uses.servers.stood } else { uses.clients.stood };
-        let figure = format!("it stood still {:.0} % of the time", share * 100.0);
-        (share > 0.0).then(|| Taken { share, figure, wait: Some(0.0), ..Taken::default() })
+        let (servers, clients, any) = self.stood;
+        let own = if side == Side::Servers { servers } else { clients };
+        let beside = if any > own {
+            format!(", and with the other side, at other times, {:.0} %", any * 100.0)
+        } else {
+            String::new()
+        };
+        let figure = format!("it stood still {:.0} % of the time{beside}", own * 100.0);
+        (own > 0.0).then(|| Taken { share: any, figure, wait: Some(0.0), ..Taken::default() })
     }
 
     /// What a host has more to do than the others: without that it would be as they are.
@@ -416,19 +488,37 @@ impl<'a> Law<'a> {
         let load = self.evidence.load.filter(|load| load.is_too_much())?;
         let carried = load.carried().min(1.0);
         let figure = format!("{}; the busiest are {}", load.words(), self.busiest());
-        Some(Taken {
-            share: 1.0 - carried,
-            figure,
-            known: Some(1.0 / carried.max(1.0 / GAIN_MAX)),
-            ..Taken::default()
-        })
+        let known = Some(1.0 / carried.max(1.0 / GAIN_MAX));
+        Some(Taken { share: 1.0 - carried, figure, known, ..Taken::default() })
     }
 
     fn window(&self) -> Option<Taken> {
         let in_flight = self.evidence.in_flight?;
         let figure = format!("with {in_flight} in flight the busiest are {}", self.busiest());
-        Some(Taken { share: 1.0, figure, ..Taken::default() })
+        Some(Taken { share: 1.0, is_window: true, figure, ..Taken::default() })
     }
+}
+
+/// The shares of the time in which servers stood still, clients, and any of both. Counted is the one that
+/// did so the longest; the schedule says how much longer all of them did together.
+fn stood(evidence: &Evidence) -> (f64, f64, f64) {
+    let uses = &evidence.uses;
+    let (servers, clients) = (uses.servers.stood, uses.clients.stood);
+    let one_host = servers.max(clients);
+    let stalls = evidence.stalls();
+    if one_host == 0.0 || stalls.one_host == 0.0 {
+        return (servers, clients, one_host);
+    }
+    let of = |nanos: f64| (one_host * nanos / stalls.one_host).min(MOST_OF_ALL);
+    let of_side = |counted: f64, nanos: f64| if counted > 0.0 { of(nanos).max(counted) } else { 0.0 };
+    let (servers, clients) = (of_side(servers, stalls.servers), of_side(clients, stalls.clients));
+    (servers, clients, of(stalls.any).max(servers).max(clients))
+}
+
+/// Whether a partition or a host that was down kept operations from moving: by what was lost, or by the
+/// schedule, because what keeps its order loses nothing.
+fn is_parted(evidence: &Evidence) -> bool {
+    evidence.lost_to_partitions() > 0.0 || evidence.stalls().parted > 0.0
 }
 
 /// What a list has of a resource.

@@ -17,7 +17,10 @@ pub struct Load {
     pub achieved: f64,
     /// What the offer takes with all that the protocol adds, if it is known.
     pub on_wire: Option<f64>,
-    /// The share of messages that were due while their client had as many in flight as it may.
+    /// At which part of the links' rate messages were completed from the first to the last, whenever they were
+    /// due, if it is known: what can be carried, where a queue was there all the time.
+    pub capacity: Option<f64>,
+    /// The share of all messages that were due while their client had as many in flight as it may.
     pub waited: f64,
     /// How many times as fast recorded arrivals were replayed, where they were not drawn.
     pub speed: Option<f64>,
@@ -29,11 +32,15 @@ const CARRIED_MIN: f64 = 0.9;
 /// What is carried at least, where nothing was completed in the window.
 const CARRIED_LEAST: f64 = 0.001;
 
-/// The part of what is carried at which nothing grows.
+/// The part of what can be carried at which nothing grows.
 const LESS_LOAD: f64 = 0.8;
 
 /// The least load and speed that are proposed: less is refused.
 const LOAD_LEAST: f64 = 0.001;
+
+/// What to do where nothing says how much can be carried.
+pub const LESS_UNTIL_CARRIED: &str =
+    "run it with less and less load until all that is due is carried: no number can be predicted";
 
 /// A client that is out of places for so many of its messages has a queue that grows.
 const WAITED_MAX: f64 = 0.01;
@@ -44,9 +51,12 @@ impl Load {
         let number = |field: &str| figure.more.get(field).and_then(Value::as_f64);
         let (offered, drawn, achieved) = (number("load")?, number("drawn_load")?, number("achieved_load")?);
         let is_whole = figure.statistic == "p50" && figure.unit == "ns" && number("decile").is_none();
-        let waited = number("waited").unwrap_or(0.0) / figure.samples.max(1) as f64;
-        let (on_wire, speed) = (number("wire_load"), number("speed"));
-        let load = Self { offered, drawn, achieved, on_wire, waited, speed };
+        // Those that waited are of all messages and not of the window's; older records do not say how many.
+        let waited = number("waited").unwrap_or(0.0);
+        let messages = number("messages").unwrap_or((figure.samples as f64).max(waited)).max(1.0);
+        let waited = (waited / messages).min(1.0);
+        let (on_wire, capacity, speed) = (number("wire_load"), number("carried_load"), number("speed"));
+        let load = Self { offered, drawn, achieved, on_wire, capacity, waited, speed };
         (is_whole && drawn > 0.0).then_some(load)
     }
 
@@ -55,22 +65,36 @@ impl Load {
         (self.achieved / self.drawn).max(CARRIED_LEAST)
     }
 
-    /// A load of which all is carried.
-    pub fn less(self) -> f64 {
+    /// What can be carried, as a part of the links' rate; `None` where nothing says it: a queue that is longer
+    /// than the window hides it.
+    pub fn can(self) -> Option<f64> {
         match self.carried() > CARRIED_LEAST {
-            true => LESS_LOAD * self.achieved.min(self.offered),
-            // The queue was longer than the window: what could be carried is not known.
-            false => self.offered / 100.0,
+            true => Some(self.achieved.min(self.offered)),
+            false => self.capacity.filter(|part| *part > 0.0),
         }
     }
 
-    /// The option that offers that load, with its value.
-    pub fn less_words(self) -> Vec<String> {
+    /// The option that offers a load of which all is carried, with its value, if there is one.
+    pub fn less_words(self) -> Option<Vec<String>> {
+        let less = LESS_LOAD * self.can()?;
         let (option, value) = match self.speed {
-            Some(speed) => ("--speed", speed * self.less() / self.offered),
-            None => ("--load", self.less()),
+            Some(speed) => ("--speed", speed * less / self.offered),
+            None => ("--load", less),
         };
-        vec![option.to_owned(), format!("{:.3}", value.max(LOAD_LEAST))]
+        (value >= LOAD_LEAST)
+            .then(|| vec![option.to_owned(), format!("{value:.*}", if value < 0.1 { 4 } else { 3 })])
+    }
+
+    /// What would be won if only that were offered which is carried, in words.
+    pub fn won(self) -> String {
+        match self.can() {
+            Some(can) => {
+                format!("what was due is about {:.2} times what can be carried", (self.drawn / can).max(1.0))
+            }
+            None => {
+                "what can be carried is not known, because nothing was completed within the window".to_owned()
+            }
+        }
     }
 
     /// Whether more was offered than is carried: then times say how long the load has lasted.
@@ -82,11 +106,14 @@ impl Load {
 
     /// The offer and what was carried, in words.
     pub fn words(self) -> String {
-        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let percent = |part: f64| match part {
+            little if little > 0.0 && little < 0.095 => format!("{:.1} %", little * 100.0),
+            part => format!("{:.0} %", part * 100.0),
+        };
         let on_wire = self.on_wire.map(|load| format!(" ({} with what the protocol adds)", percent(load)));
         let waited = format!(", {} of the messages had to wait to start", percent(self.waited));
         format!(
-            "of {} of the links' rate that were due{} {} were carried{}, so that times grow with the run",
+            "of {} of the links' rate that were due{} {} were carried in time{}, so that times grow with the run",
             percent(self.drawn),
             on_wire.unwrap_or_default(),
             percent(self.achieved),
@@ -113,14 +140,15 @@ pub fn open_loops(runs: &[RecordedRun]) -> Vec<Finding> {
 
 fn findings(load: Load, about: String) -> [Finding; 2] {
     let gain = (1.0 / load.carried()).max(1.0);
-    let sentence = format!(
-        "1. saturation: more is offered than is carried: {}; without it up to {gain:.2} times the part that is carried",
-        load.words()
-    );
-    let less = load.less_words().join(" ");
-    let next = format!(
-        "run it again with `{less}`: all that is due is carried if this is it, and the times are those of messages"
-    );
+    let sentence =
+        format!("1. saturation: more is offered than is carried: {}; {}", load.words(), load.won());
+    let next = match load.less_words() {
+        Some(less) => format!(
+            "run it again with `{}`: all that is due is carried if this is it, and the times are those of messages",
+            less.join(" ")
+        ),
+        None => LESS_UNTIL_CARRIED.to_owned(),
+    };
     [
         Finding::new(Section::Hypothesis, "saturation", about.clone(), sentence)
             .with([("rank", 1.0), ("gain", gain)]),
@@ -141,7 +169,7 @@ mod tests {
             "schema": "", "command": "perf", "test": "echoWorkload", "transport": "basic+udp",
             "name": "echoWorkload.w2.80.all", "value": 9e3, "unit": "ns", "statistic": "p50", "samples": 1000,
             "in_flight": 7, "decile": null, "load": 0.8, "drawn_load": drawn, "achieved_load": achieved,
-            "wire_load": null, "waited": waited,
+            "wire_load": null, "waited": waited, "messages": 2000,
         });
         let figures = vec![serde_json::from_value(figure).expect("a figure")];
         let run = Run::begin(Vec::new(), 1, Vec::new());
@@ -154,6 +182,45 @@ mod tests {
         assert_eq!(rules(0.8, 0.5, 0), ["saturation", "change_the_first"]);
         assert_eq!(rules(0.8, 0.8, 100), ["saturation", "change_the_first"]);
         assert_eq!(rules(0.8, 0.0, 0), ["saturation", "change_the_first"]);
+    }
+
+    #[test]
+    fn a_load_to_try_comes_from_what_was_carried_and_from_nothing_else() {
+        let load = Load {
+            offered: 0.9,
+            drawn: 0.9,
+            achieved: 0.0,
+            on_wire: None,
+            capacity: Some(0.04),
+            waited: 0.7,
+            speed: None,
+        };
+        assert_eq!(load.less_words().expect("it is known").join(" "), "--load 0.0320");
+        assert!(load.won().contains("22.50 times"), "{}", load.won());
+        let unknown = Load { capacity: None, ..load };
+        assert_eq!(unknown.less_words(), None);
+        assert!(unknown.won().contains("not known"), "{}", unknown.won());
+        assert!(load.words().contains(" 70 % of the messages had to wait"), "{}", load.words());
+        assert_eq!(
+            Load { achieved: 0.5, ..unknown }.less_words().expect("carried").join(" "),
+            "--load 0.400"
+        );
+    }
+
+    #[test]
+    fn no_more_messages_wait_than_there_are() {
+        let figure = |messages: serde_json::Value| {
+            let figure = json!({
+                "schema": "", "command": "perf", "test": "echoWorkload", "transport": "basic+sim",
+                "name": "echoWorkload.W1.90.all", "value": 9e6, "unit": "ns", "statistic": "p50", "samples": 2500,
+                "in_flight": 1024, "decile": null, "load": 0.9, "drawn_load": 0.87, "achieved_load": 0.0,
+                "wire_load": 1.8, "waited": 142_539, "messages": messages,
+            });
+            serde_json::from_value::<RecordedFigure>(figure).expect("a figure")
+        };
+        let waited = |messages| Load::of(&figure(messages)).expect("an open loop").waited;
+        assert!((waited(json!(196_300)) - 0.726).abs() < 0.001);
+        assert!(waited(json!(null)) <= 1.0);
     }
 
     #[test]

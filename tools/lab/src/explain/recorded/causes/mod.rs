@@ -55,10 +55,8 @@ pub struct Ranked {
     pub rule: &'static Rule,
     /// What it takes.
     pub taken: Taken,
-    /// How many times the rate without it, as far as it was seen: this ranks it.
+    /// How many times the rate without it, as far as it was seen: this ranks it, and is what is said.
     pub gain: f64,
-    /// How many times the rate without it, at most.
-    pub most: f64,
     /// What could refute it.
     pub experiment: Option<Experiment>,
 }
@@ -69,8 +67,8 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
     let of_rule = |rule: &'static Rule| {
         let taken = law.taken(&rule.reads)?;
         let gain = law.gain(&taken, 1.0);
-        let (most, experiment) = (law.most(&taken, 1.0), Experiment::of(rule, &taken, &law, evidence));
-        Some(Ranked { rule, taken, gain, most, experiment })
+        let experiment = Experiment::of(rule, &taken, &law, evidence);
+        Some(Ranked { rule, taken, gain, experiment })
     };
     // Where more is offered than is carried nothing else is told from the times.
     let is_first = |cause: &Ranked| cause.rule.reads == Reads::Load;
@@ -85,7 +83,6 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
         causes.retain(|cause| cause.rule.reads != Reads::Window);
     }
     // What one resource allows is the same for all that lie before it: between equals the share decides.
-    let steps = |gain: f64| (gain.ln() / SAME_GAIN).round();
     let is_uneven = causes.iter().any(|cause| matches!(cause.rule.reads, Reads::Uneven(_)));
     let strength = |cause: &Ranked| match cause.rule.reads {
         Reads::Work(_) if is_uneven => (steps(cause.gain / WORK_HANDICAP), cause.taken.share),
@@ -98,6 +95,25 @@ pub fn rank(evidence: &Evidence) -> Vec<Ranked> {
         b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
     causes
+}
+
+/// Gains as steps of which each is equal in itself.
+fn steps(gain: f64) -> f64 {
+    (gain.ln() / SAME_GAIN).round()
+}
+
+/// What is said of a cause that gains more than one before it.
+const BEHIND: &str = " (behind what gains nearly as much, because this would nearly always help)";
+
+/// What would be won without a cause, in words.
+fn won(cause: &Ranked, evidence: &Evidence) -> String {
+    match evidence.load.filter(|_| cause.rule.reads == Reads::Load) {
+        Some(load) => load.won(),
+        None if cause.gain >= law::GAIN_MAX => {
+            "how much faster it would be without it cannot be said".to_owned()
+        }
+        None => format!("without it about {:.2} times the rate", cause.gain),
+    }
 }
 
 /// What limits each observed measurement of the runs.
@@ -116,13 +132,14 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
     let about = format!("{run}{}", evidence.about);
     let Some(first) = causes.first() else { return vec![unknown(evidence, &about)] };
     let hypothesis = |(place, cause): (usize, &Ranked)| {
+        let is_behind = causes[..place].iter().any(|before| steps(before.gain) < steps(cause.gain));
         let sentence = format!(
-            "{}. {}: {}; without it up to {:.2} times {}",
+            "{}. {}: {}; {}{}",
             place + 1,
             cause.rule.cause,
             cause.taken.figure,
-            cause.most,
-            if cause.rule.reads == Reads::Load { "what is carried" } else { "the rate" }
+            won(cause, evidence),
+            if is_behind { BEHIND } else { "" }
         );
         let (low, high) =
             cause.experiment.as_ref().map_or((1.0, cause.gain), |experiment| experiment.predicted);
@@ -136,15 +153,23 @@ fn findings(evidence: &Evidence, run: &str) -> Vec<Finding> {
         Finding::new(Section::Hypothesis, cause.rule.name, &about, sentence).with(figures)
     };
     let hypotheses = causes.iter().take(CAUSES_MAX).enumerate().map(hypothesis);
-    let next = first.experiment.as_ref().map(|experiment| next(experiment, &about));
+    let next = match &first.experiment {
+        Some(experiment) => Some(next(experiment, &about)),
+        None if first.rule.reads == Reads::Load => {
+            let words = load::LESS_UNTIL_CARRIED.to_owned();
+            Some(Finding::new(Section::NextExperiment, "change_the_first", &about, words))
+        }
+        None => None,
+    };
     hypotheses.chain(next).collect()
 }
 
 fn next(experiment: &Experiment, about: &str) -> Finding {
     let (low, high) = experiment.predicted;
     let sentence = format!(
-        "{}: {low:.2} to {high:.2} times {} if it is the first cause, {} if it is not",
+        "{}: {} {} if it is the first cause, {} if it is not",
         experiment.words(),
+        experiment.predicted_words(),
         experiment.measure.words(),
         experiment.measure.unchanged()
     );

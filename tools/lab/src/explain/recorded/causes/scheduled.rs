@@ -1,6 +1,80 @@
 //! What of a schedule of faults a cause may come from, and the schedule without it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
+
+/// For how long a schedule lets nothing move, in nanoseconds of a run that ended at `end_nanos`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stalls {
+    /// The longest that one host stood still.
+    pub one_host: f64,
+    /// For how long any server stood still, any client, and any of both: stalls of different hosts that do
+    /// not overlap add up.
+    pub servers: f64,
+    /// See `servers`.
+    pub clients: f64,
+    /// See `servers`.
+    pub any: f64,
+    /// For how long a partition was there.
+    pub parted: f64,
+}
+
+impl Stalls {
+    /// Those of a schedule; hosts below `servers` answer.
+    pub fn of(schedule: &Value, servers: u64, end_nanos: f64) -> Self {
+        let mut paused: BTreeMap<u64, f64> = BTreeMap::new();
+        let (mut parted_at, mut stretches, mut parted) = (None, Vec::new(), Vec::new());
+        let events = schedule.get("event").and_then(Value::as_array);
+        let mut events: Vec<_> = events.into_iter().flatten().filter_map(timed).collect();
+        events.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (at, event) in events.into_iter().filter(|(at, _)| *at < end_nanos) {
+            let hosts = || {
+                let hosts = event.pointer(&format!("/action/{}", kind(event))).and_then(Value::as_array);
+                hosts.into_iter().flatten().filter_map(Value::as_u64).collect::<Vec<_>>()
+            };
+            match kind(event) {
+                "pause" => hosts().into_iter().for_each(|host| _ = paused.entry(host).or_insert(at)),
+                "resume" => {
+                    let ended = hosts().into_iter().filter_map(|host| Some((host, paused.remove(&host)?)));
+                    stretches.extend(ended.map(|(host, from)| (host, (from, at))));
+                }
+                "partition" => parted_at = parted_at.or(Some(at)),
+                "heal" => parted.extend(parted_at.take().map(|from| (from, at))),
+                _ => {}
+            }
+        }
+        stretches.extend(paused.into_iter().map(|(host, from)| (host, (from, end_nanos))));
+        parted.extend(parted_at.map(|from| (from, end_nanos)));
+        let of = |chosen: &dyn Fn(u64) -> bool| {
+            covered(stretches.iter().filter(|(host, _)| chosen(*host)).map(|(_, stretch)| *stretch).collect())
+        };
+        let one_host = stretches.iter().map(|(host, _)| of(&|other| other == *host)).fold(0.0, f64::max);
+        Self {
+            one_host,
+            servers: of(&|host| host < servers),
+            clients: of(&|host| host >= servers),
+            any: of(&|_| true),
+            parted: covered(parted),
+        }
+    }
+}
+
+/// An event, and when it is, in nanoseconds.
+fn timed(event: &Value) -> Option<(f64, &Value)> {
+    Some((event.get("at_us")?.as_f64()? * 1e3, event))
+}
+
+/// How long any of some stretches of time lasts.
+fn covered(mut stretches: Vec<(f64, f64)>) -> f64 {
+    stretches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut upto) = (0.0, 0.0_f64);
+    for (from, to) in stretches {
+        sum += (to - from.max(upto)).max(0.0);
+        upto = upto.max(to);
+    }
+    sum
+}
 
 /// What of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +174,23 @@ mod tests {
         assert_eq!(LOSS.left_out_of(&kept), None);
         let without_pauses = PAUSES.left_out_of(&kept).expect("it has one");
         assert_eq!(without_pauses["event"], json!([towards(json!({ "delay": 0.1 }))]));
+    }
+
+    #[test]
+    fn stalls_of_different_hosts_add_up_where_they_do_not_overlap() {
+        let event = |at: u64, action: Value| json!({ "at_us": at, "action": action });
+        let schedule = json!({ "event": [
+            event(100, json!({ "pause": [0] })), event(300, json!({ "resume": [0] })),
+            event(200, json!({ "pause": [1, 2] })), event(400, json!({ "resume": [1] })),
+            event(500, json!({ "partition": { "from": [0], "to": [1] } })), event(550, json!("heal")),
+        ] });
+        let stalls = Stalls::of(&schedule, 2, 1e6);
+        let micros =
+            [stalls.one_host, stalls.servers, stalls.clients, stalls.any, stalls.parted].map(|n| n / 1e3);
+        assert_eq!(micros, [800.0, 300.0, 800.0, 900.0, 50.0]);
+        // What comes after the end of the run was never there.
+        let early = Stalls::of(&schedule, 2, 150e3);
+        assert_eq!((early.any, early.parted), (50e3, 0.0));
     }
 
     #[test]

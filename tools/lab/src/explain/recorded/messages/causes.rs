@@ -19,8 +19,15 @@ const FULL_FROM: f64 = 0.8;
 /// A cause that gains less is not named.
 const GAIN_MIN: f64 = 1.05;
 
-/// No gain is more than that: what is left always takes something.
+/// No gain is more than that: what is left always takes something. One that is as much is a bound of this
+/// page and no figure.
 const GAIN_MAX: f64 = 100.0;
+
+/// A callback that is this part of what the receiver does is what it does: it goes first.
+const CALLBACK_MIN: f64 = 0.5;
+
+/// A prediction whose ends are further apart than this can hardly be wrong: it tests nothing.
+const SPAN_MAX: f64 = 4.0;
 
 /// What a change gains at least, as a power of what it may gain, and what chance may add.
 const LEAST_POWER: f64 = 0.45;
@@ -35,12 +42,38 @@ pub(super) struct Cause {
     pub(super) next: String,
     /// Whether it is read from a counter of it.
     is_counted: bool,
+    /// Whether its own time accounts for what another one is said to take.
+    is_stated: bool,
 }
 
 impl Cause {
     /// The interval of the rate's ratio if the cause is right and the next experiment takes all of it away.
     pub(super) fn predicted(&self) -> (f64, f64) {
         (self.gain.powf(LEAST_POWER), self.gain * (1.0 + MARGIN))
+    }
+
+    /// That interval in words; where its ends are far apart there is no number.
+    pub(super) fn predicted_words(&self) -> String {
+        match self.predicted() {
+            (low, high) if high / low <= SPAN_MAX => format!("{low:.2} to {high:.2} times the rate"),
+            (low, _) if self.has_gain() || self.is_stated => {
+                format!("by how much cannot be said, at least {low:.2} times the rate")
+            }
+            _ => "faster, by how much cannot be predicted,".to_owned(),
+        }
+    }
+
+    /// Whether the gain is a figure, and not the bound of all.
+    pub(super) fn has_gain(&self) -> bool {
+        self.gain < GAIN_MAX
+    }
+
+    /// What would be won, in words.
+    pub(super) fn won(&self) -> String {
+        match self.has_gain() {
+            true => format!("without it about {:.2} times the rate", self.gain),
+            false => "how much faster it would be without it cannot be said".to_owned(),
+        }
     }
 }
 
@@ -65,7 +98,8 @@ pub(super) fn rank(stream: &Stream) -> Vec<Cause> {
     // Of equal gains what is counted goes before what is inferred, and the order above before that.
     causes.sort_by(|a, b| {
         let steps = |cause: &Cause| (cause.gain.ln() * 20.0).round();
-        steps(b).total_cmp(&steps(a)).then(b.is_counted.cmp(&a.is_counted))
+        let by_gain = || steps(b).total_cmp(&steps(a)).then(b.is_counted.cmp(&a.is_counted));
+        b.is_stated.cmp(&a.is_stated).then_with(by_gain)
     });
     causes
 }
@@ -113,6 +147,7 @@ fn lost(stream: &Stream) -> Option<Cause> {
                `--set fault.drop_permille=0`"
             .to_owned(),
         is_counted: true,
+        is_stated: false,
     })
 }
 
@@ -125,6 +160,7 @@ fn core(stream: &Stream) -> Option<Cause> {
         next: "each side alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again without"
             .to_owned(),
         is_counted: true,
+        is_stated: false,
     })
 }
 
@@ -140,6 +176,7 @@ fn window(stream: &Stream, sides: Sides) -> Option<Cause> {
         next: "a larger window: run it again with sixteen times the `--set endpoint.unexpected_bytes`"
             .to_owned(),
         is_counted: true,
+        is_stated: false,
     })
 }
 
@@ -159,6 +196,7 @@ fn room(stream: &Stream, sides: Sides) -> Option<Cause> {
         gain: sides.ceiling(),
         next: format!("more of it: run it again with sixteen times the `--set {next}`"),
         is_counted: true,
+        is_stated: false,
     })
 }
 
@@ -167,19 +205,24 @@ fn callback(stream: &Stream, sides: Sides) -> Option<Cause> {
     let nanos = stream.trace.part("complete").least;
     let per_second = stream.per_second / stream.threads / stream.receiver.runs();
     let share = (per_second * nanos / 1e9).min(sides.receiver);
+    let injected =
+        stream.handler.as_ref().map_or_else(String::new, |time| format!(", with `--handler {time}`"));
     // What is nearly all of a side's work gains as much as the side: it is named before it.
     let without = (sides.receiver / (sides.receiver - share).max(f64::MIN_POSITIVE)).min(GAIN_MAX);
     (share > 0.0 && sides.receiver >= FULL_FROM).then(|| Cause {
         rule: "callback",
         words: format!(
-            "what the receiver does with each message, in its callback or handler: {:.2} us at the least, {} of its time",
+            "what the receiver does with each message, in its callback or handler: {:.2} us at the least{injected}, {} of its time",
             nanos / 1e3,
             percent(share)
         ),
         gain: without.min(gain_of(sides.sender)),
-        next: "a callback that does nothing: look into it with a profiler; with an injected one run it again with `--handler 0ns`"
-            .to_owned(),
+        next: match &stream.handler {
+            Some(_) => "a callback that does nothing: run it again with `--handler 0ns`".to_owned(),
+            None => "a callback that does nothing: look into it with a profiler".to_owned(),
+        },
         is_counted: true,
+        is_stated: share >= CALLBACK_MIN * sides.receiver,
     })
 }
 
@@ -194,6 +237,7 @@ fn unexpected(stream: &Stream, sides: Sides) -> Option<Cause> {
         gain: gain_of(sides.sender),
         next: "receives that are posted again at once: run it again with `--mode callbacks-resubmit`".to_owned(),
         is_counted: true,
+        is_stated: false,
     })
 }
 
@@ -209,6 +253,7 @@ fn receiver_work(sides: Sides) -> Option<Cause> {
         next: "a receiver that does less: run it again with `--mode handler`, which matches nothing"
             .to_owned(),
         is_counted: false,
+        is_stated: false,
     })
 }
 
@@ -223,6 +268,7 @@ fn sender_work(sides: Sides) -> Option<Cause> {
         gain: gain_of(sides.receiver),
         next: "several senders: run it again with `--threads 2`, on cores of their own".to_owned(),
         is_counted: false,
+        is_stated: false,
     })
 }
 
@@ -238,6 +284,7 @@ fn in_flight(stream: &Stream, sides: Sides) -> Option<Cause> {
         gain: sides.ceiling(),
         next: format!("more in flight: run it again with `--in-flight {}`", 2 * places),
         is_counted: false,
+        is_stated: false,
     })
 }
 
@@ -249,6 +296,10 @@ mod tests {
 
     /// The first cause of a second of messages over which the sides were idle so long.
     fn first(idle: (f64, f64), sender: Value, receiver: Value, complete_ns: f64) -> Option<&'static str> {
+        ranked(idle, sender, receiver, complete_ns).first().map(|cause| cause.rule)
+    }
+
+    fn ranked(idle: (f64, f64), sender: Value, receiver: Value, complete_ns: f64) -> Vec<Cause> {
         let part = |nanos: f64| json!({"p50": nanos, "mean": nanos, "typical": nanos, "slow": nanos, "least": nanos});
         let figure = json!({
             "schema": "", "command": "msgrate", "test": "callbacks", "transport": "ring+shm", "name": "c.8x16.rate",
@@ -261,8 +312,9 @@ mod tests {
             "sender": {"counters": sender, "idle": idle.0, "waited": 0.0},
             "receiver": {"counters": receiver, "idle": idle.1, "waited": 0.0},
         });
-        let stream = Stream::of(&serde_json::from_value(figure).expect("a figure")).expect("a traced stream");
-        rank(&stream).first().map(|cause| cause.rule)
+        let figure = serde_json::from_value(figure).expect("a figure");
+        let stream = Stream::of(&figure, Some("2us".to_owned())).expect("a traced stream");
+        rank(&stream)
     }
 
     #[test]
@@ -285,6 +337,25 @@ mod tests {
         assert_eq!(first((0.5, 0.5), json!({}), json!({}), 10.0), Some("in_flight"));
         // A receiver that always has work is slower than any window.
         assert_eq!(first((0.5, 0.0), full, json!({}), 10.0), Some("receiver"));
+    }
+
+    #[test]
+    fn a_callback_whose_time_is_known_goes_before_the_side_that_it_is_of() {
+        // The sender never has work of its own: what the receiver would gain is no figure.
+        let causes = ranked((1.0, 0.19), json!({}), json!({}), 650.0);
+        assert_eq!(
+            causes.iter().map(|cause| cause.rule).take(2).collect::<Vec<_>>(),
+            ["callback", "receiver"]
+        );
+        assert!(causes[0].words.contains("with `--handler 2us`"), "{}", causes[0].words);
+        assert!(causes[0].next.contains("`--handler 0ns`"), "{}", causes[0].next);
+        assert!(causes[0].predicted_words().contains(" times the rate"), "{}", causes[0].predicted_words());
+        assert!(causes[1].won().contains("cannot be said"), "{}", causes[1].won());
+        assert!(
+            causes[1].predicted_words().contains("cannot be predicted"),
+            "{}",
+            causes[1].predicted_words()
+        );
     }
 
     #[test]

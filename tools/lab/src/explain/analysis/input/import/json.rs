@@ -80,6 +80,10 @@ fn fio_rows(all: &Value, job: &Value, place: usize) -> Vec<Row> {
     directions.iter().map(row).collect()
 }
 
+/// What is taken of a stream of iperf3: the heading, and the name of the field.
+const IPERF_FIELDS: [(&str, &str); 3] =
+    [("seconds", "seconds"), ("moved_bytes", "bytes"), ("bps", "bits_per_second")];
+
 /// iperf3: one row for each stream, and one for all, at the sender and at the receiver.
 pub fn iperf(text: &str) -> Option<Imported> {
     let all = object(text)?;
@@ -93,6 +97,11 @@ pub fn iperf(text: &str) -> Option<Imported> {
             rows.extend(of.map(|of| iperf_row(rows.len() + 1, side, &format!("stream {number}"), of)));
         }
         let whole = end.get(sum).or_else(|| end.get("sum").filter(|_| side == "sender"));
+        // The sum of one stream is that stream again.
+        let alone = streams.first().filter(|_| streams.len() == 1).and_then(|stream| stream.get(side));
+        let whole = whole.filter(|of| {
+            IPERF_FIELDS.iter().any(|(_, field)| alone.map(|one| &one[field]) != Some(&of[field]))
+        });
         rows.extend(whole.map(|of| iperf_row(rows.len() + 1, side, "total", of)));
     }
     (!rows.is_empty()).then(|| table(rows, &[]))
@@ -102,7 +111,7 @@ fn iperf_row(line: usize, side: &str, series: &str, of: &Value) -> Row {
     let mut row = Row::at(line);
     row.set("side", Some(side));
     row.set("series", Some(series));
-    for (heading, field) in [("seconds", "seconds"), ("moved_bytes", "bytes"), ("bps", "bits_per_second")] {
+    for (heading, field) in IPERF_FIELDS {
         row.set(heading, number(of.get(field)).as_deref());
     }
     row
@@ -150,8 +159,17 @@ mod tests {
             "sum_received": {"seconds": 2.0, "bytes": 400, "bits_per_second": 1600.0}}}"#;
         let table = iperf(text).expect("iperf3").expect("few cells");
         assert_eq!(table.headings, ["side", "series", "seconds", "moved_bytes", "bps"]);
-        let series: Vec<_> = (0..4).map(|row| cell(&table, row, "series")).collect();
-        assert_eq!(series, ["stream 1", "total", "stream 1", "total"]);
+        let series = |table: &TextTable| {
+            (0..table.rows.len()).map(|row| cell(table, row, "series").to_owned()).collect::<Vec<_>>()
+        };
+        // The sum of one stream is left out where it says the same.
+        assert_eq!(series(&table), ["stream 1", "stream 1"]);
+        let other = text.replace(
+            "\"sum_sent\": {\"seconds\": 2.0, \"bytes\": 500",
+            "\"sum_sent\": {\"seconds\": 2.0, \"bytes\": 600",
+        );
+        let table = iperf(&other).expect("iperf3").expect("few cells");
+        assert_eq!(series(&table), ["stream 1", "total", "stream 1"]);
         assert_eq!(iperf("{\"end\": 5}"), None);
     }
 
