@@ -149,8 +149,8 @@ impl Attached {
     }
 
     /// Looks at all slots, and lets the next collection begin at the first whose request has come; says
-    /// whether there is one. For a side that has waited: it comes back late, and would be so many times for as
-    /// many looks.
+    /// whether there is one. For a daemon that has yielded: it may get the core back milliseconds later, and
+    /// would yield again after each look that finds nothing.
     pub fn seek(&mut self) -> bool {
         let Self { requests, slots, next_slot, .. } = &*self;
         let has_come = |number: &usize| {
