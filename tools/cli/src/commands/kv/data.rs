@@ -31,6 +31,8 @@ pub struct Found {
     path: PathBuf,
     recovered: Recovered,
     is_direct: bool,
+    /// The file was there, and had nothing.
+    was_empty: bool,
 }
 
 /// Opens the log, if there is to be one, and creates the tables that are not there yet.
@@ -133,18 +135,19 @@ fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, 
         )));
     }
     let path = log_without_replicas(folder, shard_number);
+    let was_empty = path.metadata().is_ok_and(|file| file.len() == 0);
     let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
     let is_direct = disk.is_direct();
     let recovered = shard.open_log(Box::new(disk), bytes_max);
     let recovered = recovered.map_err(|error| not_opened(&path, &error))?;
-    Ok(Found { path, recovered, is_direct })
+    Ok(Found { path, recovered, is_direct, was_empty })
 }
 
 /// The sentence for a log that has no replicas and is not opened.
 fn not_opened(path: &Path, error: &LogError) -> Failure {
     let shown = path.display();
     let advice = match error {
-        LogError::Damaged { .. } | LogError::NotALog => {
+        LogError::Damaged { .. } | LogError::CutOff { .. } | LogError::NotALog => {
             "; put back a copy of the file, or move it away and bring the last file of `farcall kv backup --export` \
              into the store that begins then, by `farcall kv restore`"
         }
@@ -178,12 +181,15 @@ pub fn warn_of_memory(folder: &Path) {
 
 /// Says what was found.
 pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
-    let Found { path, recovered, is_direct } = found;
+    let Found { path, recovered, is_direct, was_empty } = found;
     let shown = path.display();
     report.line(format_args!(
         "{} objects of durable tables from {shown}, epoch {}",
         recovered.objects, recovered.epoch
     ))?;
+    if *was_empty {
+        report.line(format_args!("  {shown} was an empty file: a new log begins in it"))?;
+    }
     if recovered.torn_bytes > 0 {
         report.line(format_args!(
             "  a write of {} bytes was in flight when the last process ended; it was never acknowledged, and is \
@@ -206,5 +212,6 @@ pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
         "torn_bytes": recovered.torn_bytes,
         "took_us": recovered.took.as_micros() as u64,
         "direct": is_direct,
+        "was_empty": was_empty,
     }))
 }
