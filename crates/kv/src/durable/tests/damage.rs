@@ -23,7 +23,7 @@ fn a_log_that_is_cut_off_is_refused_at_whatever_length() {
     let long = vec![7; 900_000];
     for number in 0..20_u8 {
         let value = Value::new(&long).expect("within the limit");
-        while durable.put(&mut store, name(table, &[number % 14]), value, Condition::Always).is_err() {
+        while durable.put(&mut store, name(table, &[number % 8]), value, Condition::Always).is_err() {
             durable.turn(&mut store, &Results::default());
         }
         settle(&mut durable, &mut store);
