@@ -23,6 +23,18 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// Put back a copy of the file, or move it away.
+    #[error(
+        "{path} is no log of farcall: it has {bytes} bytes, and a log has blocks of {BLOCK_BYTES}; put back a copy \
+         of the file, or move it away",
+        path = path.display()
+    )]
+    NoBlock {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        bytes: u64,
+    },
     /// See the reason.
     #[error("cannot open {path}: {reason}", path = path.display())]
     System {
@@ -43,7 +55,7 @@ pub struct FileDisk {
 
 impl FileDisk {
     /// Opens the disk in a file, an empty one where there is none. Bytes behind its last whole block do not
-    /// count.
+    /// count; a file that has nothing else is refused, unless it is blank.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let system =
             |reason: rustix::io::Errno| OpenError::System { path: path.to_owned(), reason: reason.into() };
@@ -63,8 +75,12 @@ impl FileDisk {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| Ok(fsync(&folder)?));
         folder.map_err(|reason| OpenError::System { path: path.to_owned(), reason })?;
-        let length = rustix::fs::fstat(&file).map_err(system)?.st_size;
-        let bytes = u64::try_from(length).unwrap_or(0) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        let length = u64::try_from(rustix::fs::fstat(&file).map_err(system)?.st_size).unwrap_or(0);
+        let bytes = length / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        // A disk that was being made longer when the power was cut may have a part of a block, of zeros.
+        if bytes == 0 && length > 0 && !is_blank(path)? {
+            return Err(OpenError::NoBlock { path: path.to_owned(), bytes: length });
+        }
         let worker = Worker::start(file, bytes, is_direct)
             .map_err(|reason| OpenError::System { path: path.to_owned(), reason })?;
         Ok(Self { bytes, worker, is_direct })
@@ -80,6 +96,13 @@ impl FileDisk {
         self.bytes = bytes;
         Some(done)
     }
+}
+
+/// Whether a short file has zeros only.
+fn is_blank(path: &Path) -> Result<bool, OpenError> {
+    let read = std::fs::read(path);
+    let bytes = read.map_err(|reason| OpenError::System { path: path.to_owned(), reason })?;
+    Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
 impl Disk for FileDisk {

@@ -141,6 +141,18 @@ fn no_file_can_be_opened_in_a_folder_that_is_not_there() {
 }
 
 #[test]
+fn a_file_that_is_shorter_than_a_block_is_a_disk_only_where_it_is_blank() {
+    let folder = Folder::new(on_disk(), "short");
+    for (bytes, is_disk) in [(&b"notes"[..], false), (&[7; 4095], false), (&[0; 4095], true), (b"", true)] {
+        std::fs::write(folder.file(), bytes).expect("room");
+        let opened = FileDisk::open(&folder.file());
+        assert_eq!(opened.is_ok(), is_disk, "{} bytes", bytes.len());
+        assert!(is_disk || matches!(opened, Err(OpenError::NoBlock { .. })));
+        assert_eq!(std::fs::read(folder.file()).expect("it is there"), bytes, "it is as it was");
+    }
+}
+
+#[test]
 fn what_was_not_flushed_is_lost_sector_by_sector() {
     let mut fates = std::collections::BTreeSet::new();
     for seed in 0..200 {

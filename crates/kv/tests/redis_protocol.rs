@@ -100,6 +100,19 @@ fn errors_have_the_shape_of_redis() {
 }
 
 #[test]
+fn commands_with_subcommands_tell_which_they_have() {
+    let served = Served::start();
+    let mut client = served.client();
+    for name in ["CLIENT", "CONFIG", "OBJECT", "MEMORY", "COMMAND", "SCRIPT"] {
+        let help = client.ask(&format!("{name} help"));
+        assert!(help.starts_with('*') && help.contains(&format!("|+{name} <subcommand>")), "{help}");
+        assert!(help.ends_with("|+HELP"), "{help}");
+    }
+    assert!(client.ask("OBJECT HELP").contains("|+ENCODING|"), "they are named");
+    assert!(client.ask("OBJECT HELP k").starts_with("-ERR unknown subcommand"));
+}
+
+#[test]
 fn resp3_is_spoken_on_demand() {
     let served = Served::start();
     let mut client = served.client();

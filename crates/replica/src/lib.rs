@@ -19,7 +19,7 @@ mod registry;
 mod renewal;
 mod takeover;
 
-pub use backup::{Answered, Backup, FolderShelf, Handled, Shelf, ShelfError, Stored};
+pub use backup::{Answered, Backup, FolderOfLogs, FolderShelf, Handled, Shelf, ShelfError, Stored};
 pub use message::{Held, LogId, PIECE_BYTES_MAX, RETAINED_MAX, Refusal, Request, Subject, fuzz_requests};
 pub use mirror::{
     Certificate, ClockOf, Damage, Fate, FateCounts, Mirror, MirrorOf, MirrorStatus, NoAnswer, Outgoing,

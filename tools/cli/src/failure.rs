@@ -79,6 +79,17 @@ impl Failure {
         }
     }
 
+    /// The same, with more to say behind it.
+    #[must_use]
+    pub fn with(self, more: &str) -> Self {
+        match self {
+            Self::Usage(sentence) => Self::Usage(format!("{sentence}; {more}")),
+            Self::Run(sentence) => Self::Run(format!("{sentence}; {more}")),
+            Self::Outcome(outcome, sentence) => Self::Outcome(outcome, format!("{sentence}; {more}")),
+            several @ (Self::Several(_) | Self::ReaderGone) => several,
+        }
+    }
+
     /// Something went wrong.
     pub fn run(error: impl fmt::Display) -> Self {
         Self::Run(error.to_string())

@@ -35,7 +35,7 @@ pub fn sentence(error: &Error) -> String {
             }
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "name a command, such as `farcall perf`; see `farcall --help`".to_owned()
+            missing_command(&error.to_string())
         }
         ErrorKind::MissingRequiredArgument => match context(ContextKind::Usage) {
             Some(usage) => format!("{argument} is missing; the command is `{}`", command(&usage)),
@@ -48,6 +48,22 @@ pub fn sentence(error: &Error) -> String {
             _ => format!("{argument} may be given only once"),
         },
         _ => first_line(error),
+    }
+}
+
+/// The sentence for a command that has others, of which none is given: its help names them.
+fn missing_command(help: &str) -> String {
+    let mut lines = help.lines();
+    let usage = lines.find(|line| line.trim_start().starts_with("Usage:")).unwrap_or_default();
+    let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let group: Vec<&str> = command(usage).split_whitespace().take_while(is_word).collect();
+    let first = lines.skip_while(|line| !line.starts_with("Commands:")).nth(1);
+    let first = first.and_then(|line| line.split_whitespace().next());
+    match (group.join(" "), first) {
+        (group, Some(first)) if group.contains(' ') => {
+            format!("name a command, such as `{group} {first}`; see `{group} --help`")
+        }
+        _ => "name a command, such as `farcall perf`; see `farcall --help`".to_owned(),
     }
 }
 

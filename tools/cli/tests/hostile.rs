@@ -199,10 +199,16 @@ fn a_recorded_command_of_others_is_not_run() {
         fs::write(folder.0.join("run/run.json"), changed.to_string()).expect("it is ours");
         let output = farcall(&["explain", &run, "--try"]);
         let said = String::from_utf8_lossy(&output.stderr);
-        let refused = said.contains("--try does not run") && said.contains("run it yourself: `farcall ");
+        let refused = said.contains("--try does not run") && said.contains("yourself: `farcall ");
         assert!(refused && output.status.code() == Some(2), "{said}");
         assert!(!made.exists() && !trace.exists(), "{words:?} was run");
     }
+    // Trust is about what a measurement names: no other command is run.
+    let mut changed = about;
+    changed["arguments"] = ["tune", &evil][..].into();
+    fs::write(folder.0.join("run/run.json"), changed.to_string()).expect("it is ours");
+    let output = farcall(&["explain", &run, "--try", "--trust"]);
+    assert!(output.status.code() == Some(2) && !made.exists(), "it was run");
 }
 
 #[test]

@@ -299,7 +299,11 @@ fn a_table_goes_through_a_file_and_comes_back() {
     }
     assert_eq!(kv(&at, &["export", path]), said("3 objects\n"));
     let again = sentence_of(&at, &["export", path]);
-    assert!(again.0 == Some(1) && again.1.starts_with(&format!("cannot create {path}: ")), "{}", again.1);
+    assert!(
+        again.0 == Some(1) && again.1.starts_with(&format!("{path} is there already, and")),
+        "{}",
+        again.1
+    );
     assert_eq!(
         sentence_of(&at, &["import", path, "--table", "b"]),
         (Some(3), "there is no table `b`".into())
@@ -379,6 +383,16 @@ fn a_store_that_others_could_reach_says_so_and_does_not_start() {
         let arguments = [&["kv", "serve"], arguments].concat();
         assert_eq!(sentence(&arguments, 2), format!("farcall: {begin} {end}"), "{arguments:?}");
     }
+    let health = sentence(&["kv", "serve", "--health", "0.0.0.0:7119"], 2);
+    assert!(health.contains("--health 0.0.0.0:7119 is 0.0.0.0, which is not a loopback address"), "{health}");
+    assert!(
+        health.ends_with("learns whether the shard lives; give --allow any if all of them may"),
+        "{health}"
+    );
+    let registry = format!("file:{}", std::env::temp_dir().join("no-registry").display());
+    let backup = ["kv", "serve", "--backup", "0.0.0.0:7300", "--registry", &registry];
+    let backup = sentence(&[&backup[..], &["--tables", "orders:replicated=1"]].concat(), 2);
+    assert!(backup.contains("--backup 0.0.0.0:7300 is 0.0.0.0, which is not a loopback"), "{backup}");
     // It is meant for all: what is wrong now is that the address is not this machine's.
     let meant = sentence(&["kv", "serve", "--at", "192.0.2.77:7117", "--allow", "any"], 1);
     assert!(!meant.contains("--allow"), "{meant}");

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use common::etcd::Etcd;
+use common::places::free_address;
 use common::stores::{Folder, Server, keys, kv, put, run};
 
 #[test]
@@ -59,6 +60,46 @@ fn a_store_outlives_everything_that_happens_to_its_etcd() {
     let again: Vec<&str> = again.iter().map(String::as_str).collect();
     let (status, _, sentence) = run(&again);
     assert!(status == Some(1) && sentence.contains("does not know; give the registry"), "{sentence}");
+}
+
+#[test]
+fn a_primary_whose_etcd_is_silent_says_so_and_refuses_when_its_lease_is_over() {
+    let own = Folder::new("silent");
+    let Some(mut etcd) = Etcd::start(&own) else { return };
+    let folder = Folder::with_registry("silent-store", &etcd.registry());
+    let (_first, _) = folder.backup("first");
+    let at = free_address();
+    let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    farcall.args(["kv", "serve", "--at", &at, "--registry", &folder.registry(), "--memory", "16M"]);
+    farcall.args(["--tables", "orders:replicated=1", "--lease", "0.5"]);
+    let primary = farcall.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut primary = Server(primary.expect("the program runs"));
+    let mut told = BufReader::new(primary.0.stderr.take().expect("it is piped")).lines();
+    let mut said = |words: &str| {
+        let line = told.find(|line| line.as_ref().is_ok_and(|line| line.contains(words)));
+        assert!(line.is_some(), "it says {words}");
+    };
+    let (status, _, sentence) = kv(&at, &["put", "a", "1", "--table", "orders", "--timeout", "60"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    etcd.kill();
+    said("does not answer");
+    let refused = ["put", "b", "1", "--table", "orders", "--timeout", "1"];
+    let sentence = loop {
+        let (status, _, sentence) = kv(&at, &refused);
+        if status != Some(0) {
+            break sentence;
+        }
+    };
+    assert!(sentence.contains("since the registry has not answered for a lease"), "{sentence}");
+    let (status, listing, _) = kv(&at, &["status"]);
+    assert_eq!(status, Some(8), "{listing}");
+    let is_said = listing.contains("does not answer") && listing.contains("the lease is over, and reads");
+    assert!(is_said, "{listing}");
+    etcd.start_again();
+    said("the registry answers again");
+    let (status, _, sentence) = kv(&at, &["put", "b", "1", "--table", "orders", "--timeout", "60"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    assert_eq!(kv(&at, &["status"]).0, Some(0));
 }
 
 /// The arguments of the primary.

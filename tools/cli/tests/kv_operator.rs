@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use common::stores::{Folder, LONG, Server, kv, put, run};
+use common::stores::{Folder, LONG, Server, kv, put, run, start_saying};
 use common::surroundings::place;
 use common::{farcall, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -144,9 +144,141 @@ fn a_status_says_that_no_store_answers() {
     let (status, listing, sentence) = run(&status);
     assert_eq!(status, Some(5), "{sentence}");
     assert!(listing.contains(&format!("shard 0: the last primary was {at}")), "{listing}");
+    let json = ["kv", "status", "--registry", &folder.registry(), "--timeout", "0.3", "--json", "-"];
+    let recorded = format!("\"primary\":{{\"at\":\"{at}\"");
+    assert!(run(&json).1.contains(&recorded), "{:?}", run(&json));
     let silent = ["kv", "get", "a", "--registry", "etcd://127.0.0.1:1"];
     let (status, _, sentence) = run(&silent);
     assert!(status == Some(5) && sentence.contains("the registry at etcd://127.0.0.1:1"), "{sentence}");
+}
+
+#[test]
+fn a_status_says_which_process_each_shard_is() {
+    let folder = Folder::new("who");
+    let (_backup, _) = folder.backup("first");
+    let at = place(45);
+    let first = folder.shard(&at, (0, 2), "replicated=1");
+    let mut second = folder.shard(&at, (1, 2), "replicated=1");
+    let (status, listing, sentence) = kv(&at, &["status"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    for server in [&first, &second] {
+        assert!(listing.contains(&format!("  its primary is process {} on ", server.0.id())), "{listing}");
+    }
+    let json = kv(&at, &["status", "--json", "-"]).1;
+    assert!(json.contains(&format!("\"process\":{}", second.0.id())), "{json}");
+    let process = second.0.id();
+    let _ = (second.0.kill(), second.0.wait());
+    drop(first);
+    let status = ["kv", "status", "--registry", &folder.registry(), "--timeout", "0.3"];
+    let (_, listing, _) = run(&status);
+    assert!(listing.contains(&format!("shard 0: the last primary was {at}")), "{listing}");
+    assert!(listing.contains(&format!("shard 1: the last primary was process {process} on ")), "{listing}");
+}
+
+#[test]
+fn a_shard_without_replicas_has_an_object_in_a_status_too() {
+    let store = start(&["serve", "--at", &place(46), "--memory", "16M"]);
+    let listing = |more: &[&str]| loop {
+        let (status, listing, _) = kv(&place(46), &[&["status"], more].concat());
+        if status == Some(0) {
+            return listing;
+        }
+    };
+    assert!(listing(&[]).starts_with("shard 0: not replicated; served by process "), "{}", listing(&[]));
+    let json = listing(&["--json", "-"]);
+    let is_there = json.contains("\"kind\":\"alone\"") && json.contains(&store.0.id().to_string());
+    assert!(is_there && json.lines().count() == 1, "{json}");
+}
+
+#[test]
+fn a_dash_is_standard_output_and_input() {
+    let _store = start(&["serve", "--at", &place(47), "--memory", "16M"]);
+    let at = place(47);
+    let (status, _, sentence) = kv(&at, &["put", "a", "1", "--timeout", "60"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    let (status, lines, sentence) = kv(&at, &["export", "-"]);
+    assert!(status == Some(0) && lines.lines().count() == 1, "{lines}{sentence}");
+    assert!(lines.contains("\"key\":\"a\""), "{lines}");
+    let given = |arguments: &[&str], input: &str| {
+        let mut farcall = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        farcall.args([&["kv"], arguments, &["--at", &at]].concat()).stdin(Stdio::piped());
+        let mut child = farcall.stdout(Stdio::piped()).spawn().expect("the program runs");
+        let mut input_of = child.stdin.take().expect("it is piped");
+        input_of.write_all(input.as_bytes()).expect("it reads");
+        drop(input_of);
+        let output = child.wait_with_output().expect("it is a child");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(given(&["put", "b", "--file", "-"], "given"), "version 2\n");
+    assert_eq!(kv(&at, &["get", "b"]).1, "given");
+    assert_eq!(given(&["import", "-"], "{\"key\":\"c\",\"value\":\"3\"}\n"), "1 objects\n");
+    assert_eq!(kv(&at, &["get", "c"]).1, "3");
+}
+
+#[test]
+fn a_file_that_is_no_log_is_left_as_it_is_and_an_empty_one_begins_anew() {
+    let folder = Folder::new("no-log");
+    let (data, at) = (folder.of("data"), place(48));
+    fs::create_dir(&data).expect("room");
+    let log = format!("{data}/shard-0.log");
+    let serve =
+        ["kv", "serve", "--at", &at, "--memory", "16M", "--tables", "orders:flushed", "--data", &data];
+    fs::write(&log, "my notes\n").expect("room");
+    let (status, _, sentence) = run(&serve);
+    assert!(status == Some(1) && sentence.contains("is no log of farcall"), "{sentence}");
+    assert_eq!(fs::read(&log).expect("it is there"), b"my notes\n");
+    fs::write(&log, "").expect("room");
+    let more = ["--tables", "orders:flushed", "--data", &data, "--memory", "16M"];
+    let (store, at, told) = start_saying(&[], "serve", &more, "  ");
+    assert!(told.ends_with("had nothing: a new log begins in it"), "{told}");
+    let (status, _, sentence) = kv(&at, &["put", "a", "1", "--table", "orders", "--timeout", "60"]);
+    assert_eq!(status, Some(0), "{sentence}");
+    drop(store);
+
+    // A copy that ended early.
+    for bytes in [1 << 20, 70_000] {
+        let cut = folder.of(&format!("cut-{bytes}"));
+        fs::create_dir(&cut).expect("room");
+        fs::copy(&log, format!("{cut}/shard-0.log")).expect("room");
+        let file = fs::OpenOptions::new().write(true).open(format!("{cut}/shard-0.log"));
+        file.expect("it is there").set_len(bytes).expect("it is shorter");
+        let (status, _, sentence) = run(&[&serve[..8], &["--data", &cut]].concat());
+        assert!(status == Some(1) && sentence.contains("cut off"), "{bytes}: {sentence}");
+        let exported = ["kv", "backup", "--data", &cut, "--export", &folder.of("saved")];
+        let (status, _, sentence) = run(&exported);
+        assert!(status == Some(1) && sentence.contains("cut off"), "{bytes}: {sentence}");
+    }
+}
+
+#[test]
+fn small_things_are_said_so_that_one_knows_what_to_do() {
+    let folder = Folder::new("small");
+    let mut store = start(&["serve", "--at", &place(49), "--memory", "16M", "--resp", "127.0.0.1:0"]);
+    let mut told = BufReader::new(store.0.stdout.take().expect("it is piped")).lines();
+    let door = read_to(&mut told, "Redis clients connect to ");
+    let door = door.rsplit(' ').next().expect("an address");
+    assert_eq!(ask(door, "RPUSH list a"), ":1\r\n");
+    let at = place(49);
+    assert_eq!(kv(&at, &["mput", "a", "1", "b", "2"]).0, Some(0));
+    let (status, listing, sentence) = kv(&at, &["mget", "a", "list", "b"]);
+    assert_eq!((status, &*listing), (Some(1), "a\t1\t1\nb\t1\t2\n"), "{sentence}");
+    assert!(sentence.contains("`list`: the object is a collection"), "{sentence}");
+    let (status, _, sentence) = kv(&at, &["mget", "none", "list"]);
+    assert!(
+        status == Some(3) && sentence.contains("no object `none` in table `default`; `list`"),
+        "{sentence}"
+    );
+    let file = folder.of("file");
+    fs::write(&file, "mine").expect("room");
+    let (status, _, sentence) = kv(&at, &["export", &file]);
+    assert!(
+        status == Some(1) && sentence.contains("is there already, and is not written over"),
+        "{sentence}"
+    );
+    let (status, _, sentence) = kv(&at, &["incr", "n", "abc"]);
+    assert!(status == Some(2) && sentence.contains("`abc` is no whole number; give one from"), "{sentence}");
+    let (status, _, sentence) = run(&["kv", "serve", "--tables", ","]);
+    assert!(status == Some(2) && sentence.contains("a table without a name"), "{sentence}");
 }
 
 #[test]

@@ -127,7 +127,10 @@ fn what_a_directory_has_is_kept_in_a_file_and_restored_into_another_store() {
     let (status, told, sentence) = run(&export);
     assert!(status == Some(0) && told.contains("2 objects of 1 tables"), "{told}{sentence}");
     let (status, _, sentence) = run(&export);
-    assert!(status == Some(1) && sentence.contains("cannot create"), "it may be the only copy: {sentence}");
+    assert!(
+        status == Some(1) && sentence.contains("is there already"),
+        "it may be the only copy: {sentence}"
+    );
 
     let more = ["--tables", "orders:flushed", "--data", &folder.of("other"), "--memory", "16M"];
     let (_store, at) = folder.start_alone(&more);
@@ -149,9 +152,19 @@ fn a_folder_is_of_one_store_and_of_one_process() {
     let shared = ["backup", "--at", "127.0.0.1:1", "--registry", &folder.registry(), "--data"];
     let (status, _, sentence) = run(&[&["kv"], &shared[..], &[&folder.of("first")]].concat());
     assert!(status == Some(1) && sentence.contains("in use by another backup"), "{sentence}");
+    let alone = ["kv", "serve", "--at", "127.0.0.1:1", "--tables", "orders:flushed", "--data"];
+    let (status, _, sentence) = run(&[&alone[..], &[&folder.of("first")]].concat());
+    assert!(status == Some(1) && sentence.contains("in use by another backup, or by a store"), "{sentence}");
+    {
+        let (_alone, _) = folder.start_alone(&["--tables", "orders:flushed", "--data", &folder.of("alone")]);
+        let (status, _, sentence) = run(&[&["kv"], &shared[..], &[&folder.of("alone")]].concat());
+        assert!(status == Some(1) && sentence.contains("or by a store"), "{sentence}");
+    }
 
     let (primary, at) = folder.primary("replicated=1,flushed", "data");
     put(&at, "a");
+    let (status, _, sentence) = run(&[&["kv"], &shared[..], &[&folder.of("data")]].concat());
+    assert!(status == Some(1) && sentence.contains("or by a store"), "{sentence}");
     drop(primary);
     let (data, other) = (folder.of("data"), format!("file:{}", folder.of("other")));
     let serve = ["kv", "serve", "--at", "127.0.0.1:1", "--data", &data];

@@ -9,8 +9,10 @@ use common::{farcall, records, sentence};
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 46] = [
+    let cases: [(&[&str], &str); 48] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
+        (&["kv"], "farcall: name a command, such as `farcall kv serve`; see `farcall kv --help`"),
+        (&["policy"], "farcall: name a command, such as `farcall policy check`; see `farcall policy --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
             &["perf", "ecko"],

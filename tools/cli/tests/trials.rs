@@ -117,18 +117,23 @@ fn a_run_that_goes_another_way_by_now_decides_nothing() {
 }
 
 #[test]
-fn recorded_arrivals_that_are_too_much_are_to_be_replayed_more_slowly_by_their_owner() {
+fn recorded_arrivals_that_are_too_much_are_replayed_more_slowly_for_their_owner() {
     let folder = Folder::new("slower");
     folder.write("arrivals", &arrivals(1_000));
     let words = "perf echoWorkload --transport basic+sim --fabric connectx7-ndr --nodes 4 --record run --quiet --arrivals arrivals";
     printed(&folder.0, &[], words);
-    let said = printed(&folder.0, &[], "explain run");
-    assert!(said.contains("what next: run it again with `--speed 0."), "{said}");
     let mut tried = Command::new(env!("CARGO_BIN_EXE_farcall"));
     let tried = tried.args(["explain", "run", "--try"]).current_dir(&folder.0).output().expect("it runs");
     let said = String::from_utf8_lossy(&tried.stderr);
     let refused = said.contains("--try does not run `--arrivals`") && said.contains("--arrivals arrivals`");
-    assert!(refused && tried.status.code() == Some(2), "a file may be anything by now: {said}");
+    assert!(refused && tried.status.code() == Some(2), "whose they are is not said: {said}");
+    let said = printed(&folder.0, &[], "explain run --try --trust");
+    assert!(said.contains("what next: run it again with `--speed 0."), "{said}");
+    assert!(
+        said.contains(" confirmed: saturation: more is offered than is carried; with `--speed 0."),
+        "{said}"
+    );
+    assert!(said.contains(" times what is due over "), "{said}");
 }
 
 /// Messages of 40 KB, so many nanoseconds apart: more than is carried.

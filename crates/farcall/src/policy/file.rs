@@ -3,7 +3,9 @@
 //! A policy is no secret, but whoever can write it has every right: the file is the process's own user's or
 //! root's, and nobody else can write it.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use farcall_driver::{FileContent, FileError, FileRules, WatchedFile};
 
@@ -12,6 +14,10 @@ use crate::said::{Kind, Level};
 
 /// What is said of files that have changed and are of no use.
 static POLICY_UNCHANGED: Kind = Kind::new(Level::Error, "policies that were not renewed");
+
+/// Why changed files are of no use, as it was said last: once for the process, which may hold several parts
+/// of itself to one file.
+static SAID: LazyLock<Mutex<HashMap<PathBuf, PolicyFileError>>> = LazyLock::new(Mutex::default);
 
 /// Why there is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +62,9 @@ impl FileContent for Policy {
 #[derive(Debug)]
 pub struct PolicyFile {
     file: WatchedFile<Policy>,
-    /// Why the changed file is of no use, as it was said last.
-    said: Option<PolicyFileError>,
+    path: PathBuf,
+    /// It was of no use when it was looked at last.
+    is_useless: bool,
 }
 
 impl PolicyFile {
@@ -66,7 +73,7 @@ impl PolicyFile {
     /// # Errors
     /// The file is of no use, for a reason that the error says.
     pub fn open(path: &Path) -> Result<Self, PolicyFileError> {
-        Ok(Self { file: WatchedFile::open(path)?, said: None })
+        Ok(Self { file: WatchedFile::open(path)?, path: path.to_owned(), is_useless: false })
     }
 
     /// The policy as it was read last.
@@ -80,20 +87,30 @@ impl PolicyFile {
     pub fn renew(&mut self) -> bool {
         match self.file.renew() {
             Ok(has_changed) => {
-                if self.file.is_of_use() {
-                    self.said = None;
+                if self.is_useless && self.file.is_of_use() {
+                    self.is_useless = false;
+                    said().remove(&self.path);
                 }
                 has_changed
             }
             Err(why) => {
-                if self.said.as_ref() != Some(&why) {
+                self.is_useless = true;
+                if is_news(&self.path, &why) {
                     POLICY_UNCHANGED.say(format_args!("the policy stays what it was: {why}"));
-                    self.said = Some(why);
                 }
                 false
             }
         }
     }
+}
+
+fn said() -> MutexGuard<'static, HashMap<PathBuf, PolicyFileError>> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes why a file is of no use; whether that was not said yet.
+fn is_news(path: &Path, why: &PolicyFileError) -> bool {
+    said().insert(path.to_owned(), why.clone()).as_ref() != Some(why)
 }
 
 #[cfg(test)]
@@ -167,5 +184,24 @@ mod tests {
         assert!(file.policy().is_empty());
         folder.write("# of another length, and none");
         assert!(!look(&mut file), "it says the same");
+    }
+
+    /// A store holds its endpoint, its daemon and its doors to one file.
+    #[test]
+    fn why_a_file_is_of_no_use_is_said_once_whoever_looks_at_it() {
+        let folder = Folder::new("said");
+        let path = folder.write("service 1: call by any\n");
+        let mut files = [0, 1].map(|_| PolicyFile::open(&path).expect("it is good"));
+        let why = |text: &str| PolicyFile::open(&folder.write(text)).expect_err("it is refused");
+        for text in ["garbage", "# one\nmore garbage"] {
+            let why = why(text);
+            files[0].file.let_second_pass();
+            files[0].renew();
+            assert!(!is_news(&path, &why), "the first has said it");
+        }
+        folder.write("service 1: call by any\n");
+        files.iter_mut().for_each(|file| file.file.let_second_pass());
+        files.iter_mut().for_each(|file| _ = file.renew());
+        assert!(is_news(&path, &why("garbage")), "it was of use meanwhile");
     }
 }

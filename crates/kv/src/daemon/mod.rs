@@ -199,6 +199,11 @@ impl<'e> Daemon<'e> {
         hindrance
     }
 
+    /// Whether the registry did not answer when it was asked last: once the lease is over nobody is answered.
+    pub fn is_registry_silent(&self) -> bool {
+        self.replicator.as_ref().is_some_and(|replicator| replicator.mirror().status().silence.is_some())
+    }
+
     /// Clients that are attached.
     pub fn clients(&self) -> usize {
         self.slots.attached()

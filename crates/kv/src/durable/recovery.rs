@@ -41,7 +41,9 @@ pub enum LogError {
         version: u32,
     },
     /// Give another directory; the file is not overwritten.
-    #[error("the file is no log of farcall, or both of its superblocks are damaged; nothing was changed")]
+    #[error(
+        "the file is no log of farcall, or cut off, or both its superblocks are damaged; nothing was changed"
+    )]
     NotALog,
     /// Give each shard its own log, and as many shards as there were.
     #[error("the log is that of shard {shard} of {shards}, and this is shard {own} of {own_shards}")]
@@ -76,6 +78,19 @@ pub enum LogError {
         segment: u64,
         /// Where in the file the first group that does not verify begins.
         at: u64,
+    },
+    /// Restore a copy of the file: what is missing was acknowledged.
+    #[error(
+        "the file is cut off: the log has segment {segment} up to byte {needed} of the file, which ends at byte \
+         {bytes}; nothing was changed"
+    )]
+    CutOff {
+        /// The segment.
+        segment: u64,
+        /// Where in the file its frame ends.
+        needed: u64,
+        /// How long the file is, in whole blocks.
+        bytes: u64,
     },
     /// Restore a copy of the file; say what was done with the store before.
     #[error(
@@ -192,6 +207,10 @@ impl BlockSource for dyn Disk + '_ {
     }
 
     fn blocks(&mut self, at: u64, bytes: usize) -> Result<Blocks, LogError> {
+        // A place that something else than this disk has named: it may be that of a file that was longer.
+        if at.saturating_add(bytes as u64) > Disk::bytes(self) {
+            return Err(LogError::Disk(NO_ANSWER));
+        }
         carry_out(self, Job::Read { at, blocks: Blocks::zeroed(bytes) })
     }
 }
@@ -296,6 +315,7 @@ fn recover(
     let (head, groups) = verified_head(log, &head, &frame)?;
     recovered.torn_bytes = torn_bytes(&frame[head.bytes as usize..], log, head.segment);
     let live = live_segments(&groups);
+    live.iter().try_for_each(|ending| check_place(disk.bytes(), ending))?;
     read_each(disk, &live, |ending, segment| {
         let (found, groups) = verified(log, ending.segment, segment);
         if (found.bytes, found.crc) != (ending.bytes, ending.crc) && !leaves_out(Rule::Digests) {
@@ -319,7 +339,20 @@ fn recover(
     Ok(Found { superblock, frames, head, has_records, next_segment, last_version, tables, moved })
 }
 
-/// Reads segments one after the other: each while the one before it is looked at.
+/// Checks that a disk of this length has the frame of a segment, and that it ends at a block: a file may have
+/// been cut off behind the head that names it.
+fn check_place(disk_bytes: u64, ending: &Ending) -> Result<(), LogError> {
+    let Ending { segment, frame, bytes, .. } = *ending;
+    let needed = frame_at(frame) + FRAME_BYTES as u64;
+    if needed > disk_bytes {
+        return Err(LogError::CutOff { segment, needed, bytes: disk_bytes });
+    }
+    let bytes = bytes as usize;
+    let is_of_blocks = bytes > 0 && bytes <= FRAME_BYTES && bytes.is_multiple_of(BLOCK_BYTES);
+    if is_of_blocks { Ok(()) } else { Err(damaged_at(ending, 0)) }
+}
+
+/// Reads segments one after the other: each while the one before it is looked at. Their places are checked.
 fn read_each(
     disk: &mut dyn Disk,
     segments: &[Ending],
@@ -327,7 +360,7 @@ fn read_each(
 ) -> Result<(), LogError> {
     let begin = |disk: &mut dyn Disk, segment: Option<&Ending>, mut blocks: Blocks| {
         let Some(Ending { frame, bytes, .. }) = segment else { return };
-        blocks.resize((*bytes as usize).min(FRAME_BYTES));
+        blocks.resize(*bytes as usize);
         disk.begin(Job::Read { at: frame_at(*frame), blocks });
     };
     let mut spare = Blocks::new();
@@ -386,6 +419,7 @@ pub fn outline<S: BlockSource + ?Sized>(
     let (head, groups) = verified_head(superblock.log, &ending, &frame)?;
     let mut segments = live_segments(&groups);
     segments.push(head);
+    segments.iter().try_for_each(|ending| check_place(disk.bytes(), ending))?;
     Ok(Some((superblock.log, segments)))
 }
 
@@ -531,7 +565,9 @@ fn find_head<S: BlockSource + ?Sized>(disk: &mut S, superblock: &Superblock) -> 
             return Err(LogError::Damaged { segment, at: frame_at(frame) });
         }
     }
-    Err(LogError::Damaged { segment: superblock.head, at: frame_at(superblock.head_frame) })
+    let Superblock { head: segment, head_frame: frame, .. } = *superblock;
+    check_place(disk.bytes(), &Ending { segment, frame, bytes: BLOCK_BYTES as u32, crc: 0 })?;
+    Err(LogError::Damaged { segment, at: frame_at(frame) })
 }
 
 /// Which segment a block says that it begins, verified or not.

@@ -258,7 +258,7 @@ fn refuse_without_folder(plan: &PrimaryPlan, registry: &mut OpenRegistry) -> Res
 /// read from a replica would go as well, but one that had the log already may have failed at that place only.
 fn is_of_copy(error: &LogError, read_from: &Option<Place>) -> bool {
     match error {
-        LogError::Damaged { .. } | LogError::NotALog => true,
+        LogError::Damaged { .. } | LogError::CutOff { .. } | LogError::NotALog => true,
         LogError::Disk(DiskError::Failed { .. }) => read_from.is_none(),
         _ => false,
     }
@@ -346,6 +346,11 @@ fn first_image(
 ) -> Result<Image, PrimaryError> {
     let own = record.own;
     let disk = match if own == 0 { Found::None } else { images.open(own)? } {
+        // An empty one would begin anew, and what the replicas have would be lost.
+        Found::Image(disk) if disk.bytes() == 0 && !record.replicas.is_empty() => {
+            tell(Waits::Instead("the log here is empty".to_owned()));
+            None
+        }
         Found::Image(disk) => Some(disk),
         Found::InUse(error) => {
             tell(Waits::Instead(error.to_string()));
@@ -410,6 +415,7 @@ mod tests {
         let folder = Folder::new("in-use");
         let images = images(&folder.0);
         let (own, other) = images.create().expect("room");
+        let mut other = other.expect("it has a folder");
         let record = Record { own, ..claimed().1.record };
         let mut told = Vec::new();
         let mut first = || {
@@ -418,8 +424,28 @@ mod tests {
             disk.is_some()
         };
         assert!(!first(), "two must not write to it");
+        other.begin(farcall_disk::Job::Extend { bytes: 4096 });
+        assert_eq!(other.wait().expect("it is done").outcome, Ok(()));
         drop(other);
         assert!(first());
         assert!(matches!(&told[..], [Waits::Instead(why)] if why.contains("in use by another process")));
+    }
+
+    /// A log that was emptied would be taken for a new one, and its replicas would be made so.
+    #[test]
+    fn an_image_that_has_nothing_counts_as_none_where_replicas_have_the_log() {
+        let folder = Folder::new("emptied");
+        let images = images(&folder.0);
+        let (own, other) = images.create().expect("room");
+        drop(other);
+        let mut record = Record { own, ..claimed().1.record };
+        let mut told = Vec::new();
+        let mut first = |record: &Record| {
+            first_image(&images, record, &mut |waits| told.push(waits)).expect("it goes on").1.is_some()
+        };
+        assert!(!first(&record), "a replica has what it had");
+        record.replicas.clear();
+        assert!(first(&record), "a store that begins");
+        assert!(matches!(&told[..], [Waits::Instead(why)] if why.contains("is empty")));
     }
 }

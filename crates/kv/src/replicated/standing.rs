@@ -12,6 +12,9 @@ static LOST: Kind = Kind::new(Level::Warning, "backups that were lost");
 /// What is said of backups that are waited for, and that have a log.
 static BACKED: Kind = Kind::new(Level::Info, "backups that are waited for, or have a log");
 
+/// What is said of registries that do not answer.
+static SILENT: Kind = Kind::new(Level::Warning, "registries that do not answer");
+
 /// Looks at a mirror that has no replicas yet before it is said that they are waited for: most starts are
 /// over by then.
 const QUIET_LOOKS: u32 = 5;
@@ -25,6 +28,8 @@ pub struct Standing {
     lost: BTreeSet<String>,
     /// Looks before the level was reached first.
     looks: u32,
+    /// It was said that the registry does not answer.
+    is_silent: bool,
 }
 
 /// A change, with its sentence.
@@ -32,6 +37,7 @@ pub struct Standing {
 enum Change {
     Lost(String),
     Backed(String),
+    Silent(String),
 }
 
 impl Standing {
@@ -41,11 +47,31 @@ impl Standing {
             match change {
                 Change::Lost(sentence) => LOST.say(sentence),
                 Change::Backed(sentence) => BACKED.say(sentence),
+                Change::Silent(sentence) => SILENT.say(sentence),
             }
         }
     }
 
     fn changes(&mut self, status: &MirrorStatus) -> Vec<Change> {
+        let mut changes = self.changes_of_backups(status);
+        changes.extend(self.change_of_registry(status));
+        changes
+    }
+
+    /// That the registry does not answer, and that it does again: each once.
+    fn change_of_registry(&mut self, status: &MirrorStatus) -> Option<Change> {
+        let shard = status.record.log.shard;
+        let was_silent = core::mem::replace(&mut self.is_silent, status.silence.is_some());
+        match &status.silence {
+            Some(silence) if !was_silent => Some(Change::Silent(format!(
+                "shard {shard}: {silence}; once the lease is over reads and writes are refused until it does"
+            ))),
+            None if was_silent => Some(Change::Silent(format!("shard {shard}: the registry answers again"))),
+            _ => None,
+        }
+    }
+
+    fn changes_of_backups(&mut self, status: &MirrorStatus) -> Vec<Change> {
         let holding = counting(&status.replicas);
         let shard = status.record.log.shard;
         match (&status.trouble, self.reached.take()) {
@@ -159,6 +185,7 @@ mod tests {
             bytes: 0,
             lease_left: Duration::ZERO,
             trouble,
+            silence: None,
             writes: 0,
             written_bytes: 0,
             failures: 0,
@@ -185,6 +212,23 @@ mod tests {
         assert_eq!(look(&[("a", 5)]), [], "it is not enough");
         let sentence = "shard 3: its log is at d and e in place of a and c";
         assert_eq!(look(&[("d", 6), ("e", 7)]), backed(sentence));
+    }
+
+    #[test]
+    fn a_registry_that_is_silent_is_said_once_and_that_it_is_back() {
+        let mut standing = Standing::default();
+        let mut look = |silence: Option<&str>| {
+            let whole = status(&[("a", 1), ("b", 2)]);
+            standing.changes(&MirrorStatus { silence: silence.map(str::to_owned), ..whole })
+        };
+        assert_eq!(look(None), []);
+        let said = look(Some("the registry at r does not answer: no"));
+        assert!(
+            matches!(&said[..], [Change::Silent(words)] if words.starts_with("shard 3: the registry at r"))
+        );
+        assert_eq!(look(Some("the registry at r does not answer: why")), [], "said once");
+        assert_eq!(look(None), [Change::Silent("shard 3: the registry answers again".to_owned())]);
+        assert_eq!(look(None), []);
     }
 
     #[test]

@@ -107,7 +107,10 @@ pub enum NotReplicated {
     #[error("too few backups have confirmed the write within the lease; it may have happened, or happen yet")]
     LevelNotReached,
     /// Nothing was changed. Ask again: another process is about to be the primary, or is already.
-    #[error("another process is, or may be, the primary of the shard; ask again")]
+    #[error(
+        "another process is the primary of the shard, or may be since the registry has not answered for a lease; \
+         ask again"
+    )]
     NotPrimary,
 }
 

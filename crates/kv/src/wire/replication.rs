@@ -37,7 +37,8 @@ const STAGE_WHOLE: u8 = 2;
 impl Replication {
     /// What a mirror says.
     pub fn of(status: MirrorStatus) -> Self {
-        let MirrorStatus { record, replicas, bytes, lease_left, trouble, writes, written_bytes, failures } =
+        let trouble = trouble_of(&status).unwrap_or_default();
+        let MirrorStatus { record, replicas, bytes, lease_left, writes, written_bytes, failures, .. } =
             status;
         let replicated = Level::Replicated { replicas: record.wanted as u8, flushed: record.flushed };
         Self {
@@ -49,7 +50,7 @@ impl Replication {
             written_bytes,
             failures,
             replicas,
-            trouble: trouble.unwrap_or_default(),
+            trouble,
         }
     }
 
@@ -98,6 +99,23 @@ impl Replication {
         let lease_left = Duration::from_micros(lease_left_us);
         Ok(Self { epoch, level, bytes, lease_left, writes, written_bytes, failures, replicas, trouble })
     }
+}
+
+/// Why the level is not reached now, or will not be: without its registry a primary takes no write once its
+/// lease is over, however many backups it has.
+fn trouble_of(status: &MirrorStatus) -> Option<String> {
+    const REFUSED: &str = "reads and writes are refused until it does";
+    let MirrorStatus { trouble, silence, lease_left, .. } = status;
+    let of_registry = match silence {
+        Some(silence) if lease_left.is_zero() => Some(format!("{silence}; the lease is over, and {REFUSED}")),
+        Some(silence) => Some(format!("{silence}; once the lease is over {REFUSED}")),
+        None if lease_left.is_zero() && trouble.is_none() => {
+            Some(format!("the lease is over, and the registry has not answered yet; {REFUSED}"))
+        }
+        None => None,
+    };
+    let troubles: Vec<&str> = trouble.iter().chain(&of_registry).map(String::as_str).collect();
+    (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
 fn put_text(text: &str, to: &mut Vec<u8>) {
@@ -173,7 +191,45 @@ pub fn decode_scrubbed(message: &[u8]) -> Result<Option<(ScrubOutcome, FateCount
 
 #[cfg(test)]
 mod tests {
+    use farcall_replica::{LogId, Record};
+
     use super::*;
+
+    #[test]
+    fn a_primary_whose_registry_is_silent_is_in_trouble() {
+        let record = Record {
+            log: LogId { store: 1, shard: 0 },
+            shards: 1,
+            epoch: 2,
+            primary: "p:1".to_owned(),
+            incarnation: 1,
+            beat: 1,
+            lease: Duration::from_secs(2),
+            own: 0,
+            wanted: 1,
+            flushed: false,
+            replicas: Vec::new(),
+        };
+        let status = |lease_ms, trouble: Option<&str>, silence: Option<&str>| MirrorStatus {
+            record: record.clone(),
+            replicas: Vec::new(),
+            bytes: 0,
+            lease_left: Duration::from_millis(lease_ms),
+            trouble: trouble.map(str::to_owned),
+            silence: silence.map(str::to_owned),
+            writes: 0,
+            written_bytes: 0,
+            failures: 0,
+        };
+        let said = |lease_ms, trouble, silence| Replication::of(status(lease_ms, trouble, silence)).trouble;
+        assert_eq!(said(9, None, None), "");
+        let silent = Some("the registry at r does not answer: no");
+        assert!(said(9, None, silent).contains("does not answer: no; once the lease is over reads"));
+        assert!(said(0, None, silent).contains("does not answer: no; the lease is over, and reads"));
+        assert!(said(0, None, None).starts_with("the lease is over"));
+        assert!(said(0, Some("0 of 1"), silent).starts_with("0 of 1; the registry at r"));
+        assert_eq!(said(0, Some("another one is"), None), "another one is");
+    }
 
     #[test]
     fn what_is_said_is_understood_and_no_part_of_it() {

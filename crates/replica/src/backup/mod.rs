@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use farcall_base::canary::{Rule, leaves_out};
 
 pub(crate) use shelf::replace_file;
-pub use shelf::{FolderShelf, Shelf, ShelfError, Stored};
+pub use shelf::{FolderOfLogs, FolderShelf, Shelf, ShelfError, Stored};
 
 use self::replica::{Replica, Work};
 use crate::message::{Held, LogId, Refusal, Request, Subject};

@@ -14,6 +14,13 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::message::{LogId, Refusal};
 
+/// The file that a backup has locked.
+const BACKUP_LOCK: &str = "lock";
+
+/// The file that stores share, and a backup has locked as well. A registry may be in the folder of a store,
+/// and has a file of its own that is called as the other.
+const USE_LOCK: &str = "use.lock";
+
 /// A replica that was there when its backup was started.
 pub struct Stored {
     /// The log that it is of.
@@ -47,7 +54,10 @@ pub enum ShelfError {
     #[error(transparent)]
     Disk(#[from] OpenError),
     /// See there.
-    #[error("{path} is in use by another backup; give each a directory of its own", path = path.display())]
+    #[error(
+        "{path} is in use by another backup, or by a store; give each a directory of its own",
+        path = path.display()
+    )]
     Shared {
         /// The folder.
         path: PathBuf,
@@ -82,7 +92,7 @@ pub struct FolderShelf {
     /// Logs of which something lies in the folder.
     flushed: BTreeMap<LogId, u64>,
     /// Held as long as this backup uses the folder.
-    lock: Option<File>,
+    locks: Vec<File>,
     /// What replicas in memory may take together, if they are bounded.
     budget: Option<MemoryBudget>,
 }
@@ -97,7 +107,12 @@ impl FolderShelf {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|reason| ShelfError::System { path: folder.to_owned(), reason })?;
         }
-        Ok(Self { folder: folder.map(Path::to_owned), flushed: BTreeMap::new(), lock: None, budget: None })
+        Ok(Self {
+            folder: folder.map(Path::to_owned),
+            flushed: BTreeMap::new(),
+            locks: Vec::new(),
+            budget: None,
+        })
     }
 
     /// Replicas in memory take no more than this together: what would be more is refused as by a
@@ -107,14 +122,11 @@ impl FolderShelf {
         Self { budget: Some(MemoryBudget::new(memory_bytes)), ..self }
     }
 
-    /// Makes sure that no other backup uses the folder: what it holds would not know of the epochs here.
+    /// Makes sure that no other backup uses the folder, whose replicas would not know of the epochs here, and
+    /// no store, whose logs an export would take for copies of these.
     fn lock(&mut self, folder: &Path) -> Result<(), ShelfError> {
-        let path = folder.join("lock");
-        let opened = OpenOptions::new().create(true).append(true).open(&path);
-        let file = opened.map_err(|reason| ShelfError::System { path, reason })?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| ShelfError::Shared { path: folder.to_owned() })?;
-        self.lock = Some(file);
+        let exclusive = |name| lock_file(folder, name, FlockOperation::NonBlockingLockExclusive);
+        self.locks = vec![exclusive(BACKUP_LOCK)?, exclusive(USE_LOCK)?];
         Ok(())
     }
 
@@ -186,6 +198,28 @@ impl Shelf for FolderShelf {
             let _ = fs::remove_file(Self::image(folder, log, replica));
         }
     }
+}
+
+/// A folder that holds logs of shards, and not the replicas of a backup, as long as this is.
+#[derive(Debug)]
+pub struct FolderOfLogs {
+    _lock: File,
+}
+
+impl FolderOfLogs {
+    /// Makes sure that no backup uses a folder. Shards may use it together: each has files of its own.
+    pub fn share(folder: &Path) -> Result<Self, ShelfError> {
+        Ok(Self { _lock: lock_file(folder, USE_LOCK, FlockOperation::NonBlockingLockShared)? })
+    }
+}
+
+fn lock_file(folder: &Path, name: &str, how: FlockOperation) -> Result<File, ShelfError> {
+    let path = folder.join(name);
+    // Some file systems share the lock of a file that can be read only.
+    let opened = OpenOptions::new().create(true).read(true).append(true).open(&path);
+    let file = opened.map_err(|reason| ShelfError::System { path, reason })?;
+    flock(&file, how).map_err(|_| ShelfError::Shared { path: folder.to_owned() })?;
+    Ok(file)
 }
 
 /// The log and the number that the name of an image says.

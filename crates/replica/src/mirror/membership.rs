@@ -95,6 +95,8 @@ pub struct Agreement {
     /// The record names replicas of this primary, and not those that it was recovered from.
     has_own: bool,
     proposed: Option<Proposal>,
+    /// Why the registry did not answer last; `None` once it has.
+    pub silence: Option<String>,
     /// A job is out.
     is_asked: bool,
     /// Backups were asked for to be visited.
@@ -120,6 +122,7 @@ impl Agreement {
             again_at: set_at,
             has_own: false,
             proposed: None,
+            silence: None,
             is_asked: false,
             is_visiting: false,
         }
@@ -286,6 +289,12 @@ impl State {
 
     pub fn registry_answered(&mut self, answer: RegistryAnswer) {
         self.agreement.is_asked = false;
+        self.agreement.silence = match &answer {
+            RegistryAnswer::Backups(Err(silent)) | RegistryAnswer::Set(Err(silent)) => {
+                Some(silent.to_string())
+            }
+            RegistryAnswer::Backups(Ok(_)) | RegistryAnswer::Set(Ok(_)) => None,
+        };
         match answer {
             RegistryAnswer::Backups(Ok(backups)) => {
                 self.backups = backups;

@@ -117,6 +117,8 @@ pub struct MirrorStatus {
     pub lease_left: Duration,
     /// Why the level is not reached now; `None` while it is.
     pub trouble: Option<String>,
+    /// Why the registry did not answer when it was asked last; `None` if it did.
+    pub silence: Option<String>,
     /// Writes that all replicas have confirmed, and their bytes.
     pub writes: u64,
     /// See there.

@@ -449,6 +449,7 @@ impl State {
             bytes: self.bytes(),
             lease_left: *lease_until - (self.clock)(),
             trouble: self.trouble(),
+            silence: self.agreement.silence.clone(),
             writes: self.writes,
             written_bytes: self.written_bytes,
             failures: self.failures,

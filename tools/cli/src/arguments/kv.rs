@@ -375,16 +375,26 @@ impl FromStr for TableArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some((name, level)) = text.rsplit_once(':') else {
-            return Ok(Self { name: text.to_owned(), level: Level::Memory });
+        let (name, level) = match text.rsplit_once(':') {
+            Some((name, level)) => (name, parse_level(level)?),
+            None => (text, Level::Memory),
         };
-        Ok(Self { name: name.to_owned(), level: parse_level(level)? })
+        if name.is_empty() {
+            return Err("a table without a name; give names with a comma between two".to_owned());
+        }
+        Ok(Self { name: name.to_owned(), level })
     }
 }
 
 /// What a table survives, as it is written.
 pub fn parse_level(text: &str) -> Result<Level, String> {
     Level::named(text).ok_or_else(|| format!("`{text}` is no level of a table; give {}", Level::FORMS))
+}
+
+/// What is added to a number.
+fn parse_amount(text: &str) -> Result<i64, String> {
+    let (least, most) = (i64::MIN, i64::MAX);
+    text.parse().map_err(|_| format!("`{text}` is no whole number; give one from {least} to {most}"))
 }
 
 /// Whom a store serves.
@@ -441,7 +451,7 @@ pub struct KvPut {
     /// Its value; without one it is read from standard input
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     pub value: Option<String>,
-    /// Takes the value from a file
+    /// Takes the value from a file; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     pub file: Option<PathBuf>,
     /// Writes only if there is no such object
@@ -482,7 +492,12 @@ pub struct KvIncr {
     #[arg(value_name = "KEY")]
     pub key: String,
     /// What to add, perhaps negative
-    #[arg(value_name = "AMOUNT", default_value = "1", allow_negative_numbers = true)]
+    #[arg(
+        value_name = "AMOUNT",
+        default_value = "1",
+        allow_negative_numbers = true,
+        value_parser = parse_amount
+    )]
     pub amount: i64,
     #[command(flatten)]
     pub written: KvWritten,

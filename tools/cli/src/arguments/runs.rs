@@ -67,6 +67,9 @@ pub struct Explain {
     /// another seed; it ends after five, ten, twenty and so on, once the outcome is certain
     #[arg(long, default_value = "40", value_name = "PAIRS", value_parser = whole_number::<1000>, requires = "try_out")]
     pub pairs: u64,
+    /// With --try: the record is your own, and its command may read the files that it names
+    #[arg(long, requires = "try_out")]
+    pub trust: bool,
     /// Writes one JSON object for each finding to a file, or to standard output (instead of text) with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,

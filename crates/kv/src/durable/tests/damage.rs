@@ -15,6 +15,47 @@ fn log_of_groups() -> (SimulatedDisk, Durable, Store, TableId) {
     (disk, durable, store, table)
 }
 
+/// A copy of a log may end anywhere: it is refused, with where it ends, as long as something is missing.
+#[test]
+fn a_log_that_is_cut_off_is_refused_at_whatever_length() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (mut durable, mut store, table) = with_table(&disk);
+    let long = vec![7; 900_000];
+    for number in 0..20_u8 {
+        let value = Value::new(&long).expect("within the limit");
+        while durable.put(&mut store, name(table, &[number % 8]), value, Condition::Always).is_err() {
+            durable.turn(&mut store, &Results::default());
+        }
+        settle(&mut durable, &mut store);
+    }
+    rest(&mut durable, &mut store);
+    let used: Vec<u32> = durable.journal.frames().live().map(|ending| ending.frame).collect();
+    assert!(used.len() > 2, "{used:?}");
+    let needed = used.iter().map(|frame| format::frame_at(frame + 1)).max().expect("some");
+    drop(durable);
+    let platter = disk.platter();
+    let step = format::FRAME_BYTES as u64 / 4;
+    let mut lengths: Vec<u64> = (0..platter.len() as u64).step_by(step as usize).skip(1).collect();
+    lengths.extend([BLOCK_BYTES as u64, FRAMES_AT - BLOCK_BYTES as u64, FRAMES_AT + BLOCK_BYTES as u64]);
+    let mut cut = 0;
+    for bytes in lengths {
+        let copy = SimulatedDisk::new(1, Faults::default());
+        let mut image: Box<dyn Disk> = Box::new(copy.clone());
+        let mut blocks = Blocks::zeroed(bytes as usize);
+        blocks.copy_from_slice(&platter[..bytes as usize]);
+        image.begin(Job::Extend { bytes });
+        assert_eq!(image.wait().expect("it is done").outcome, Ok(()));
+        image.begin(Job::Write { at: 0, blocks, flush: true });
+        assert_eq!(image.wait().expect("it is done").outcome, Ok(()));
+        let exported = SavedLog::read(&mut *image).map(|_| ());
+        let opened = open(&copy, (0, 1)).map(|_| ());
+        assert_eq!(exported, opened, "{bytes} bytes");
+        cut += u32::from(matches!(opened, Err(LogError::CutOff { .. })));
+        assert!(opened.is_err() || bytes >= needed, "{bytes} bytes of {needed}");
+    }
+    assert!(cut > 8, "{cut}");
+}
+
 /// Whether exactly this is composed of the copies.
 fn composes(part: &Part, copies: &[&[u8]], right: &[u8]) -> bool {
     farcall_replica::Certificate::compose(part, copies).is_some_and(|composed| composed == right)

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::borrow::Cow;
 
-use super::Engine;
+use super::{Command, Engine};
 use crate::decimal;
 use crate::resp::glob::PATTERN_BYTES_MAX;
 use crate::resp::parse::Args;
@@ -109,6 +109,18 @@ pub fn subcommand(call: &Call<'_>, names: &[&'static str]) -> Result<(&'static s
         let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
         Refusal::new(format!("ERR unknown subcommand '{given}'. Try {command} HELP."))
     })
+}
+
+/// Tells which commands one consists of, as Redis does: line by line.
+pub fn help(call: &mut Call<'_>, command: &Command) -> Done {
+    let name = command.name.to_ascii_uppercase();
+    let begin = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let lines = command.subcommands.iter().map(|subcommand| subcommand.to_ascii_uppercase());
+    call.reply.array(command.subcommands.len() + 2);
+    for line in core::iter::once(begin).chain(lines).chain(["HELP".to_owned()]) {
+        call.reply.simple(&line);
+    }
+    Ok(())
 }
 
 /// The string of a name; a collection is refused.

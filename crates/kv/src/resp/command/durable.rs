@@ -321,12 +321,14 @@ pub(super) fn refusal(code: Code, writes: bool) -> Refusal {
         Code::LevelNotReached => Refusal::of(
             "NOREPLICAS The level of the table was not reached in time; the write may have happened",
         ),
-        Code::NotPrimary if writes => {
-            Refusal::of("READONLY Another process is, or may be, the primary of the shard; ask again")
-        }
-        Code::NotPrimary => {
-            Refusal::of("MASTERDOWN Another process is, or may be, the primary of the shard; ask again")
-        }
+        Code::NotPrimary if writes => Refusal::of(
+            "READONLY Another process is the primary of the shard, or may be since the registry has not answered \
+             for a lease; ask again",
+        ),
+        Code::NotPrimary => Refusal::of(
+            "MASTERDOWN Another process is the primary of the shard, or may be since the registry has not \
+             answered for a lease; ask again",
+        ),
         Code::LogFull => Refusal::of(
             "MISCONF The log of durable tables is full: delete something, or give it more room (--data-size)",
         ),

@@ -52,6 +52,12 @@ impl Command {
         arguments == arity || arity < 0 && arguments >= -arity
     }
 
+    /// Whether it is asked which commands it consists of.
+    #[inline]
+    pub fn is_asked_for_help(&self, args: Args<'_>) -> bool {
+        !self.subcommands.is_empty() && args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"help")
+    }
+
     /// The arguments that are keys.
     pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         let counted = self.counted.and_then(|at| Some((at + 1, decimal::parse(args.get(at)?)?)));

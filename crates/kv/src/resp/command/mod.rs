@@ -39,7 +39,7 @@ use std::time::Instant;
 
 use farcall_driver::CounterFile;
 
-use self::call::{Call, Refusal};
+use self::call::{Call, Refusal, help};
 pub use self::copying::Copying;
 use self::durable::Hindrance;
 use self::entry::{Command, Effect};
@@ -361,7 +361,7 @@ impl Engine {
         let (start, replies, table) = (reply.len(), session.replies, self.tables[session.database]);
         let done = self.check_policy(command, args, session).and_then(|()| {
             let mut call = Call { args, shard, session, reply, engine: self };
-            (command.run)(&mut call)
+            if command.is_asked_for_help(args) { help(&mut call, command) } else { (command.run)(&mut call) }
         });
         if let Err(refusal) = done {
             reply.truncate(start);

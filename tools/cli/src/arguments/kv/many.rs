@@ -63,7 +63,7 @@ pub struct KvWatch {
 /// `farcall kv export`.
 #[derive(Debug, Args)]
 pub struct KvExport {
-    /// Where to write [default: standard output]
+    /// Where to write; `-` is standard output [default: standard output]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -75,8 +75,8 @@ pub struct KvExport {
 /// `farcall kv import`.
 #[derive(Debug, Args)]
 pub struct KvImport {
-    /// What to read: a line has `key` or `key_base64`, and `value` or `value_base64` [default: standard
-    /// input]
+    /// What to read, `-` for standard input: a line has `key` or `key_base64`, and `value` or `value_base64`
+    /// [default: standard input]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Leaves objects alone that are there already

@@ -12,6 +12,7 @@ mod waits;
 use farcall_base::printable;
 use farcall_lab::explain::recorded::{RecordedRun, explain as findings};
 
+use self::allowed::Trust;
 use super::audit::show;
 use crate::arguments::runs::Explain;
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
     show(&findings(&runs), &mut report)?;
     if explain.try_out {
         for run in &runs {
-            let tried = trial::of_run(run, explain.pairs)?.map(|tried| tried.finding);
+            let tried = trial::of_run(run, explain.pairs, Trust::of(explain.trust))?.map(|tried| tried.finding);
             show(&tried.into_iter().collect::<Vec<_>>(), &mut report)?;
         }
     }

@@ -7,6 +7,7 @@ use farcall_lab::explain::recorded::causes::rank;
 use farcall_lab::files::ScratchFolder;
 use serde_json::json;
 
+use super::allowed::Trust;
 use super::here;
 use super::rerun::Words;
 use super::trial;
@@ -284,7 +285,7 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
             let run = prepared.run(seed)?;
             score.add(injection.rule, &run);
             if causes.try_out {
-                score.add_tried(trial::of_run(&run, causes.pairs)?.and_then(|tried| tried.verdict));
+                score.add_tried(trial::of_run(&run, causes.pairs, Trust::Own)?.and_then(|tried| tried.verdict));
             }
             progress.step();
         }

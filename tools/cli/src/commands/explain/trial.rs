@@ -21,7 +21,7 @@ use farcall_lab::run::schedule::FaultSchedule;
 use farcall_lab::statistics::bootstrap::{BLOCKS_MIN, Ratio, ratio_among};
 use serde_json::Value;
 
-use super::allowed;
+use super::allowed::Trust;
 use super::rerun::Words;
 use crate::failure::Failure;
 
@@ -44,12 +44,12 @@ pub struct Tried {
 
 /// Tries the first cause of the measurement of a run with at most so many pairs, and says what came of it;
 /// `None` where there is no cause, or none with an experiment that a command can do.
-pub fn of_run(run: &RecordedRun, pairs_max: u64) -> Result<Option<Tried>, Failure> {
+pub fn of_run(run: &RecordedRun, pairs_max: u64, trust: Trust) -> Result<Option<Tried>, Failure> {
     let measured: Vec<_> = run.figures.iter().filter_map(|figure| Evidence::of(figure, run)).collect();
     if let [evidence] = &*measured {
         let ranked = rank(evidence);
         let first = ranked.first();
-        return first.map_or(Ok(None), |first| of_cause(run, evidence, first, pairs_max));
+        return first.map_or(Ok(None), |first| of_cause(run, evidence, first, (pairs_max, trust)));
     }
     Err(Failure::Usage(format!(
         "--try needs a run of one measurement on a simulated fabric, and {} has {}",
@@ -62,7 +62,7 @@ fn of_cause(
     run: &RecordedRun,
     evidence: &Evidence,
     cause: &Ranked,
-    pairs_max: u64,
+    (pairs_max, trust): (u64, Trust),
 ) -> Result<Option<Tried>, Failure> {
     let Some(experiment) = cause.experiment.as_ref().filter(|experiment| experiment.otherwise.is_none())
     else {
@@ -75,11 +75,11 @@ fn of_cause(
         Some(schedule) => {
             // What it does was recorded, and its file may be anything.
             before.remove(SCHEDULE);
-            after = changed(&before, experiment)?;
+            after = changed(&before, experiment, trust)?;
             let written = written(schedule, &files, "before.toml")?;
             [&mut before, &mut after].into_iter().for_each(|words| words.set(SCHEDULE, &written));
         }
-        None => after = changed(&before, experiment)?,
+        None => after = changed(&before, experiment, trust)?,
     }
     match &experiment.left_out {
         Some(left_out) if left_out.rest.is_null() => after.remove(SCHEDULE),
@@ -144,13 +144,14 @@ impl Pairs<'_> {
 
 /// The command line of the changed run, but for its schedule. Both command lines are checked: what is changed
 /// comes from the record, too.
-fn changed(before: &Words, experiment: &Experiment) -> Result<Words, Failure> {
-    before.check(allowed::check)?;
+fn changed(before: &Words, experiment: &Experiment, trust: Trust) -> Result<Words, Failure> {
+    let check = |words: &[String], parameters: &[String]| trust.check(words, parameters);
+    before.check(check)?;
     let mut after = before.clone();
     for pair in experiment.words.chunks(2) {
         after.set(&pair[0], &pair[1]);
     }
-    after.check(allowed::check)?;
+    after.check(check)?;
     Ok(after)
 }
 

@@ -15,7 +15,7 @@ const ADVICE: &str = "may read, change and delete everything; give --allow any i
 /// Refuses a store, or a backup, that others than this machine's processes could reach, unless it is meant
 /// for all.
 pub fn check(
-    at: &HostPort,
+    (option, at): (&str, &HostPort),
     allow: AllowArgument,
     transport: TransportKind,
     settings: &Settings,
@@ -23,7 +23,7 @@ pub fn check(
     if allow == AllowArgument::Any {
         return Ok(());
     }
-    check_address("--at", &at.to_string(), allow)?;
+    check_address(option, &at.to_string(), allow)?;
     let transport = transport.name();
     match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
         "shm" => Ok(()),
@@ -53,17 +53,27 @@ fn check_bound(parameter: &str, bound: Option<IpAddr>, settings: &Settings) -> R
 
 /// Refuses an address that is not a loopback one, unless it is meant for all.
 pub fn check_address(option: &str, at: &str, allow: AllowArgument) -> Result<(), Failure> {
+    open_address(option, at, allow).map_or(Ok(()), |open| refused(&open))
+}
+
+/// The same for probes, which say no more than whether the shard lives.
+pub fn check_probes(option: &str, at: &str, allow: AllowArgument) -> Result<(), Failure> {
+    open_address(option, at, allow).map_or(Ok(()), |open| {
+        Err(Failure::Usage(format!(
+            "{open} learns whether the shard lives; give --allow any if all of them may"
+        )))
+    })
+}
+
+/// What is said of an address that is not a loopback one, and is not meant for all.
+fn open_address(option: &str, at: &str, allow: AllowArgument) -> Option<String> {
     if allow == AllowArgument::Any {
-        return Ok(());
+        return None;
     }
     // What has no address cannot be listened at either, which is said when it is tried.
     let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
-    match addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip)) {
-        Some(open) => {
-            refused(&format!("{option} {at} is {open}, which is not a loopback address: whoever reaches it"))
-        }
-        None => Ok(()),
-    }
+    let open = addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip))?;
+    Some(format!("{option} {at} is {open}, which is not a loopback address: whoever reaches it"))
 }
 
 fn refused(who: &str) -> Result<(), Failure> {

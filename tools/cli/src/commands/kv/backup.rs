@@ -35,6 +35,8 @@ fn announce(registry: &mut OpenRegistry, entry: &BackupEntry) -> Result<(), Fail
 pub struct BackupPlan {
     /// Where it listens for primaries: nobody else's address, so that it is found as long as it lives.
     pub at: HostPort,
+    /// The option that says so.
+    pub option: &'static str,
     /// Its folder; without one it has replicas in memory only.
     pub data: Option<PathBuf>,
     /// What replicas in memory may take together, if that is bounded.
@@ -59,13 +61,14 @@ struct Serving {
 
 impl Serving {
     fn begin(plan: BackupPlan) -> Result<Self, Failure> {
-        let BackupPlan { at, data: folder, memory, domain, registry, transport, allow, mut settings } = plan;
+        let BackupPlan { at, option, data: folder, memory, domain, registry, transport, allow, mut settings } =
+            plan;
         if let Some(folder) = &folder {
             data::warn_of_memory(folder);
         }
         // A backup receives none, so it would hold all that anybody sends.
         settings.peers.messages = false;
-        access::check(&at, allow, transport, &settings)?;
+        access::check((option, &at), allow, transport, &settings)?;
         let mut shelf = FolderShelf::new(folder.as_deref()).map_err(Failure::run)?;
         if let Some(bytes) = memory {
             shelf = shelf.within(bytes);
@@ -103,6 +106,7 @@ pub fn run(backup: &KvBackup) -> Result<(), Failure> {
     let domain = backup.domain.clone().unwrap_or_else(|| at.clone());
     let serving = Serving::begin(BackupPlan {
         at: backup.at.clone(),
+        option: "--at",
         data: backup.data.clone(),
         memory: memory::for_replicas(backup.memory),
         domain: domain.clone(),

@@ -11,6 +11,7 @@ use farcall_kv::{Client, Failure as KvFailure, Name, ScanPosition, TableId, VALU
 use serde_json::json;
 
 use super::SCHEMA;
+use super::many::named_file;
 use super::refused::{Failed, no_table};
 use super::replicas::tell_away;
 use super::show::{Shown, show_object, show_shard};
@@ -226,7 +227,7 @@ fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
     }
     let mut value = Vec::new();
     let most = VALUE_BYTES_MAX as u64 + 1;
-    let (read, from) = match &put.file {
+    let (read, from) = match named_file(put.file.as_deref()) {
         Some(path) => {
             let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut value));
             (read, path.display().to_string())

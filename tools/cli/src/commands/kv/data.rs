@@ -11,6 +11,7 @@ use farcall_kv::Shard;
 use farcall_kv::durable::{LOG_BYTES_MIN, Level, LogError, Recovered};
 use farcall_kv::replicated::{images_in, log_without_replicas};
 use farcall_lab::units::Size;
+use farcall_replica::FolderOfLogs;
 use serde_json::json;
 
 use super::SCHEMA;
@@ -26,11 +27,16 @@ static IN_MEMORY: Kind = Kind::new(said::Level::Warning, "logs that lie in memor
 /// and the emptier it is the less is cleaned.
 const LOG_PER_MEMORY: u64 = 4;
 
+/// That of a log which begins.
+const FIRST_EPOCH: u64 = 1;
+
 /// What was found in a log.
 pub struct Found {
     path: PathBuf,
     recovered: Recovered,
     is_direct: bool,
+    /// The file was there, and had nothing.
+    was_empty: bool,
 }
 
 /// Opens the log, if there is to be one, and creates the tables that are not there yet.
@@ -120,7 +126,7 @@ pub fn check_size(serve: &KvServe) -> Result<(), Failure> {
 
 fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, Failure> {
     let bytes_max = log_bytes_max(serve)?;
-    make_folder(folder)?;
+    take_folder(folder)?;
     warn_of_memory(folder);
     let shard_number = serve.shard as u32;
     let images = images_in(folder, shard_number);
@@ -133,18 +139,20 @@ fn open_log(serve: &KvServe, folder: &Path, shard: &mut Shard) -> Result<Found, 
         )));
     }
     let path = log_without_replicas(folder, shard_number);
+    let was_there = path.exists();
     let disk = FileDisk::open(&path).map_err(|error| Failure::Run(error.to_string()))?;
     let is_direct = disk.is_direct();
     let recovered = shard.open_log(Box::new(disk), bytes_max);
     let recovered = recovered.map_err(|error| not_opened(&path, &error))?;
-    Ok(Found { path, recovered, is_direct })
+    let was_empty = was_there && recovered.epoch == FIRST_EPOCH;
+    Ok(Found { path, recovered, is_direct, was_empty })
 }
 
 /// The sentence for a log that has no replicas and is not opened.
 fn not_opened(path: &Path, error: &LogError) -> Failure {
     let shown = path.display();
     let advice = match error {
-        LogError::Damaged { .. } | LogError::NotALog => {
+        LogError::Damaged { .. } | LogError::CutOff { .. } | LogError::NotALog => {
             "; put back a copy of the file, or move it away and bring the last file of `farcall kv backup --export` \
              into the store that begins then, by `farcall kv restore`"
         }
@@ -153,8 +161,8 @@ fn not_opened(path: &Path, error: &LogError) -> Failure {
     Failure::Run(format!("{shown}: {error}{advice}"))
 }
 
-/// Makes the directory of a log.
-pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+/// Makes the directory of a log, and has no backup use it as long as this process lives.
+pub fn take_folder(folder: &Path) -> Result<(), Failure> {
     if folder.exists() && !folder.is_dir() {
         let shown = folder.display();
         return Err(Failure::Usage(format!(
@@ -162,7 +170,11 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
         )));
     }
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))
+    made.map_err(|error| Failure::Usage(format!("--data: cannot create {}: {error}", folder.display())))?;
+    let taken = FolderOfLogs::share(folder).map_err(|error| Failure::Run(format!("--data: {error}")))?;
+    // The system unlocks it, whatever ends the process.
+    core::mem::forget(taken);
+    Ok(())
 }
 
 /// Says so where a directory lies in memory: a flush does nothing there.
@@ -178,12 +190,15 @@ pub fn warn_of_memory(folder: &Path) {
 
 /// Says what was found.
 pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
-    let Found { path, recovered, is_direct } = found;
+    let Found { path, recovered, is_direct, was_empty } = found;
     let shown = path.display();
     report.line(format_args!(
         "{} objects of durable tables from {shown}, epoch {}",
         recovered.objects, recovered.epoch
     ))?;
+    if *was_empty {
+        report.line(format_args!("  {shown} had nothing: a new log begins in it"))?;
+    }
     if recovered.torn_bytes > 0 {
         report.line(format_args!(
             "  a write of {} bytes was in flight when the last process ended; it was never acknowledged, and is \
@@ -206,5 +221,6 @@ pub fn tell(found: &Found, report: &mut Report) -> Result<(), Failure> {
         "torn_bytes": recovered.torn_bytes,
         "took_us": recovered.took.as_micros() as u64,
         "direct": is_direct,
+        "was_empty": was_empty,
     }))
 }

@@ -23,11 +23,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// In place of a code: the shard does not serve yet.
 const STARTING: u8 = u8::MAX;
 
+/// In place of [`Code::NotPrimary`]: the lease is over because the registry does not answer.
+const SILENT_REGISTRY: u8 = u8::MAX - 1;
+
 /// What the thread that serves and those that answer probes share.
 pub struct Health {
     asked: AtomicU64,
     answered: AtomicU64,
-    /// [`STARTING`], or a [`Code`]: [`Code::Done`] if the shard is of use.
+    /// [`STARTING`], [`SILENT_REGISTRY`], or a [`Code`]: [`Code::Done`] if the shard is of use.
     state: AtomicU8,
 }
 
@@ -50,10 +53,15 @@ impl Health {
         self.asked.load(Ordering::Relaxed) != self.answered.load(Ordering::Relaxed) || self.is_starting()
     }
 
-    /// What keeps the shard from being of use, from the thread that serves.
-    pub fn tell(&self, hindrance: Option<Code>) {
+    /// What keeps the shard from being of use, from the thread that serves, and whether its registry is
+    /// silent.
+    pub fn tell(&self, hindrance: Option<Code>, is_registry_silent: bool) {
         let asked = self.asked.load(Ordering::Relaxed);
-        self.state.store(hindrance.unwrap_or(Code::Done) as u8, Ordering::Relaxed);
+        let state = match hindrance {
+            Some(Code::NotPrimary) if is_registry_silent => SILENT_REGISTRY,
+            hindrance => hindrance.unwrap_or(Code::Done) as u8,
+        };
+        self.state.store(state, Ordering::Relaxed);
         self.answered.store(asked, Ordering::Release);
     }
 
@@ -107,6 +115,9 @@ impl Health {
 fn sentence(state: u8) -> Option<&'static str> {
     match state {
         state if state == Code::Done as u8 => None,
+        SILENT_REGISTRY => Some(
+            "the registry does not answer, and the lease is over: nothing is read or written until it does",
+        ),
         state if state == Code::NotPrimary as u8 => Some("another process is, or may be, the primary"),
         state if state == Code::TooFewReplicas as u8 => {
             Some("too few backups hold the log: no write is taken")
@@ -134,7 +145,7 @@ mod tests {
         assert_eq!(get(&health, "/readyz"), (false, "the shard does not serve yet\n".to_owned()));
         let serve = |hindrance| {
             if health.is_asked() {
-                health.tell(hindrance);
+                health.tell(hindrance, false);
             }
         };
         serve(None);
@@ -168,6 +179,14 @@ mod tests {
         for code in codes {
             assert!(sentence(code as u8).is_some(), "{code:?}");
         }
+        let said = |hindrance, silent| {
+            let (health, _) = Health::listen("127.0.0.1:0").expect("a free port");
+            health.tell(hindrance, silent);
+            sentence(health.state.load(Ordering::Relaxed)).unwrap_or_default()
+        };
+        assert!(said(Some(Code::NotPrimary), true).starts_with("the registry does not answer"));
+        assert!(said(Some(Code::NotPrimary), false).starts_with("another process"));
+        assert_eq!(said(None, true), "", "the lease is not over yet");
         assert_eq!(sentence(Code::Done as u8), None);
     }
 }

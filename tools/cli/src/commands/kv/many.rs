@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use farcall::said::{Kind, Level};
-use farcall_kv::store::{Condition, WriteError};
+use farcall_kv::store::{Condition, ReadError, WriteError};
 use farcall_kv::wire::{LeftOut, PutPartRequest, PutRequest};
 use farcall_kv::{Failure as KvFailure, Name, ScanPosition, TableId, Value};
 use serde_json::json;
@@ -40,9 +40,16 @@ pub fn mget(mget: &KvMget) -> Result<(), Failure> {
     let client = connection.client()?;
     let found = connection.endpoint.block_on(client.multi_get(&names));
     let mut report = Report::open(mget.place.json.as_ref())?;
-    let mut absent = Vec::new();
+    let (mut absent, mut unread) = (Vec::new(), Vec::new());
     for (name, found) in names.iter().zip(found) {
-        match found.map_err(|failure| failure.explained(connection.about(&mget.table.table)))? {
+        let found = match found {
+            Err(KvFailure::Store(why @ (ReadError::Collection | ReadError::TooLong))) => {
+                unread.push(format!("`{}`: {why}", name.key().escape_ascii()));
+                continue;
+            }
+            found => found.map_err(|failure| failure.explained(connection.about(&mget.table.table)))?,
+        };
+        match found {
             Some(object) => {
                 let (key, version, value) = (name.key(), object.version(), object.value());
                 report.object(&show_object(key, version, Some(value)))?;
@@ -51,12 +58,18 @@ pub fn mget(mget: &KvMget) -> Result<(), Failure> {
             None => absent.push(name.key().escape_ascii().to_string()),
         }
     }
-    if absent.is_empty() {
-        return Ok(());
-    }
+    let unread = unread.join("; ");
+    let absent = absent.join("`, `");
     let table = &mget.table.table;
-    let sentence = format!("there is no object `{}` in table `{table}`", absent.join("`, `"));
-    Err(Failure::Outcome(Outcome::NotFound, sentence))
+    match (absent.is_empty(), unread.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::Run(unread)),
+        (false, is_all) => {
+            let absent = format!("there is no object `{absent}` in table `{table}`");
+            let sentence = if is_all { absent } else { format!("{absent}; {unread}") };
+            Err(Failure::Outcome(Outcome::NotFound, sentence))
+        }
+    }
 }
 
 /// Writes several objects.
@@ -94,7 +107,8 @@ pub fn mput(mput: &KvMput) -> Result<(), Failure> {
 /// Writes a table as lines of JSON.
 pub fn export(export: &KvExport) -> Result<(), Failure> {
     let table = table(&export.table)?;
-    if let (Some(file), Some(Destination::File(json))) = (&export.file, &export.place.json)
+    if let (Some(file), Some(Destination::File(json))) =
+        (named_file(export.file.as_deref()), &export.place.json)
         && is_same(file, json)
     {
         let shown = json.display();
@@ -142,7 +156,7 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
     if !left_out.is_empty() {
         LEFT_OUT.say(format_args!("the export leaves {}", left_out_words(&left_out)));
     }
-    if export.file.is_none() {
+    if named_file(export.file.as_deref()).is_none() {
         // Standard output has the objects.
         return Ok(());
     }
@@ -156,7 +170,7 @@ pub fn export(export: &KvExport) -> Result<(), Failure> {
 
 /// An export in which objects may be missing is of no use, and its file would be in the way of the next one.
 fn moved_meanwhile(export: &KvExport) -> Failure {
-    let removed = export.file.as_ref().map(std::fs::remove_file);
+    let removed = named_file(export.file.as_deref()).map(std::fs::remove_file);
     let of_file = if let Some(Ok(())) = removed { "; the file was removed" } else { "" };
     Failure::Run(format!(
         "hash slots moved while the table was read, so objects may be missing, or there twice{of_file}; \
@@ -194,17 +208,31 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Where an export goes. A file is not written over: what is in it may be the only copy.
 fn export_to(export: &KvExport) -> Result<Box<dyn Write>, Failure> {
-    let Some(path) = &export.file else {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
-    };
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let file = file.map_err(|error| Failure::Run(format!("cannot create {}: {error}", path.display())))?;
-    Ok(Box::new(BufWriter::new(file)))
+    match named_file(export.file.as_deref()) {
+        Some(path) => Ok(Box::new(BufWriter::new(create_new(path)?))),
+        None => Ok(Box::new(BufWriter::new(io::stdout()))),
+    }
+}
+
+/// The file that is named: `-` is none, but standard output or input.
+pub fn named_file(path: Option<&Path>) -> Option<&Path> {
+    path.filter(|path| *path != Path::new("-"))
+}
+
+/// Makes a file. One that is there is not written over.
+pub fn create_new(path: &Path) -> Result<File, Failure> {
+    let shown = path.display();
+    OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::Run(format!(
+            "{shown} is there already, and is not written over; give another name, or remove it"
+        )),
+        _ => Failure::Run(format!("cannot create {shown}: {error}")),
+    })
 }
 
 /// Writes the objects of lines of JSON.
 pub fn import(import: &KvImport) -> Result<(), Failure> {
-    let (lines, from): (Box<dyn BufRead>, _) = match &import.file {
+    let (lines, from): (Box<dyn BufRead>, _) = match named_file(import.file.as_deref()) {
         Some(path) => {
             let file = File::open(path);
             let file =
@@ -219,11 +247,13 @@ pub fn import(import: &KvImport) -> Result<(), Failure> {
     let mut long = Importer::new(writing);
     loop {
         let (batch, end) = read_batch(&mut lines, long.lacks());
-        imported.count(&writing.write(&batch)?);
+        let behind = |failure: Failure| imported.ended_by(failure);
+        let outcomes = writing.write(&batch).map_err(behind)?;
+        imported.count(&outcomes);
         let failed = match end {
             BatchEnd::More => continue,
             BatchEnd::Whole => break,
-            BatchEnd::Line(line) => match long.take(&line)? {
+            BatchEnd::Line(line) => match long.take(&line).map_err(|failure| imported.ended_by(failure))? {
                 Ok(complete) => {
                     imported.count_one(complete);
                     continue;
@@ -256,6 +286,12 @@ struct Imported {
 }
 
 impl Imported {
+    /// The failure with what was written before. Of what was being written nobody knows.
+    fn ended_by(&self, failure: Failure) -> Failure {
+        let written = self.written;
+        failure.with(&format!("{written} objects were written before, and some of the next lines may be"))
+    }
+
     fn count(&mut self, outcomes: &[Option<u64>]) {
         let written = outcomes.iter().flatten().count();
         self.written += written as u64;

@@ -10,6 +10,7 @@ use farcall_replica::{Record, Registry};
 use serde_json::json;
 
 use super::SCHEMA;
+use super::place::primary_in_words;
 use super::refused::Failed;
 use super::way::Connection;
 use crate::arguments::kv::KvMove;
@@ -60,7 +61,7 @@ fn check_that_somebody_waits(
         return Err(Failure::Run(format!(
             "no process waits for shard {shard}; start `farcall kv serve` where it is to go, with the arguments \
              that the one at {} has",
-            printable(&before.primary)
+            primary_in_words(&before.primary)
         )));
     }
     let elsewhere = waiting.iter().find(|waiting| **waiting != before.primary);
@@ -69,7 +70,7 @@ fn check_that_somebody_waits(
             "shard 0 of {} is where the others are met, at {}: it moves to another process at its address only, \
              and one at {} waits for it; end that one",
             before.shards,
-            printable(&before.primary),
+            primary_in_words(&before.primary),
             printable(elsewhere)
         )));
     }
@@ -114,8 +115,8 @@ fn tell(report: &mut Report, shard: u32, before: &Record, after: &Record) -> Res
         true => report.line(format_args!("shard {shard} is served by another process now; epoch {epoch}"))?,
         false => report.line(format_args!(
             "shard {shard} is at {}, and no more at {}; epoch {epoch}",
-            printable(to),
-            printable(from)
+            primary_in_words(to),
+            primary_in_words(from)
         ))?,
     }
     report.object(&json!({

@@ -1,5 +1,6 @@
 //! Where a store is: how its processes and its clients find shard 0, and learn the transport of the store.
 
+use core::fmt;
 use core::time::Duration;
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,9 +9,10 @@ use std::thread;
 use std::time::Instant;
 
 use farcall::bootstrap::{
-    Bootstrap, BootstrapError, HostPort, JoinError, KEY_FILE_VARIABLE, Refusal, random_incarnation,
+    Bootstrap, BootstrapError, Directory, HostPort, JoinError, KEY_FILE_VARIABLE, Refusal, random_incarnation,
 };
 use farcall::{Node, TransportKind};
+use farcall_base::{Address, printable};
 use farcall_kv::placement::{KeeperError, SlotMap, load_map};
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_replica::{ClaimError, Record, Registry, RegistryError};
@@ -24,6 +26,12 @@ const TRANSPORT_REGISTER: &str = "farcall-kv.transport";
 
 /// A revision that no register has, so that a comparison with it only reads.
 const NEVER: u64 = u64::MAX;
+
+/// Under this key each shard publishes which process it is.
+const PROCESS_KEY: &str = "kv.process";
+
+/// How long the name of a process is looked for: one of an earlier version has published none.
+const NAMED_WITHIN: Duration = Duration::from_millis(200);
 
 /// How long the first attempt to join lasts. If the machine refuses connections then, nobody serves there.
 const FIRST_ATTEMPT: Duration = Duration::from_millis(200);
@@ -202,7 +210,80 @@ pub fn transport_of(node: &Node, place: &KvPlace, within: Duration) -> Result<Tr
     }
 }
 
+/// A process, and the host that it runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub number: u32,
+    pub host: String,
+}
+
+impl Process {
+    /// This one.
+    fn own() -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { number: std::process::id(), host }
+    }
+
+    /// Reads the text of one, which is `HOST/NUMBER`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (host, number) = text.rsplit_once('/')?;
+        Some(Self { number: number.parse().ok()?, host: host.to_owned() })
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} on {}", self.number, printable(&self.host))
+    }
+}
+
+/// What the registry calls the primary of a shard: shard 0 by where clients find the store. The others have
+/// no address of their own that anybody knows: by their process.
+pub fn name_of_primary(at: &HostPort, shard: u64) -> String {
+    match shard {
+        0 => at.to_string(),
+        _ => {
+            let Process { number, host } = Process::own();
+            format!("{host}/{number}")
+        }
+    }
+}
+
+/// The name of a primary that the registry has, in words.
+pub fn primary_in_words(name: &str) -> String {
+    Process::parse(name).map_or_else(|| printable(name).to_string(), |process| process.to_string())
+}
+
+/// Publishes which process this shard is.
+pub fn tell_process(directory: &Directory) -> Result<(), Failure> {
+    let Process { number, host } = Process::own();
+    let text = Address::new(format!("{host}/{number}")).map_err(Failure::run)?;
+    directory.publish(PROCESS_KEY, text).map_err(Failure::run)
+}
+
+/// Which process a shard is, if it has said so.
+pub fn process_of(directory: &Directory, shard: u32) -> Option<Process> {
+    let (text, _) = directory.resolve(shard, PROCESS_KEY, NAMED_WITHIN).ok()?;
+    Process::parse(core::str::from_utf8(text.as_bytes()).ok()?)
+}
+
 /// No store answers.
 pub fn unreachable(sentence: String) -> Failure {
     Failure::Outcome(Outcome::Unreachable, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_primary_is_named_by_its_address_or_its_process() {
+        let at = HostPort::parse("10.0.0.1:7117").expect("a place");
+        assert_eq!(name_of_primary(&at, 0), "10.0.0.1:7117");
+        assert_eq!(primary_in_words("10.0.0.1:7117"), "10.0.0.1:7117");
+        let own = name_of_primary(&at, 3);
+        assert!(!own.contains(' '), "a record has words: {own}");
+        assert_eq!(primary_in_words(&own), Process::own().to_string());
+        assert_eq!(primary_in_words("box/17"), "process 17 on box");
+    }
 }

@@ -18,6 +18,7 @@ use farcall_replica::Life;
 use serde_json::json;
 
 use super::backup::{self, BackupPlan};
+use super::place::{name_of_primary, primary_in_words};
 use super::{SCHEMA, data, memory, spread};
 use crate::arguments::kv::KvServe;
 use crate::failure::Failure;
@@ -73,13 +74,13 @@ pub fn begin<'a>(
         )));
     }
     if let Some(folder) = &serve.data {
-        data::make_folder(folder)?;
+        data::take_folder(folder)?;
         if level.is_flushed() {
             data::warn_of_memory(folder);
         }
     }
     spread::check(serve)?;
-    let at = serve.place.at.to_string();
+    let at = name_of_primary(&serve.place.at, serve.shard);
     let plan = PrimaryPlan {
         registry: registry.clone(),
         data: serve.data.clone(),
@@ -99,7 +100,8 @@ pub fn begin<'a>(
     let way = WayToBackups { registry: place, settings: of_way, transport, within: serve.lease };
     let tell = |waits: Waits| match waits {
         Waits::Lease(primary) => {
-            WAITS.say(format_args!("{primary} is the primary; waiting for its end"));
+            let (shard, primary) = (serve.shard, primary_in_words(&primary));
+            WAITS.say(format_args!("{primary} is the primary of shard {shard}; waiting for its end"));
         }
         Waits::Replica(why) => WAITS.say(format_args!("{why}; waiting for one of them")),
         Waits::Registry(why) => WAITS.say(format_args!("{why}; waiting for it")),
@@ -111,6 +113,7 @@ pub fn begin<'a>(
         // Before this process waits for anybody: others may need what it has.
         backup::start_beside(BackupPlan {
             at: at.clone(),
+            option: "--backup",
             data: serve.data.as_ref().map(|folder| folder.join("replicas")),
             memory: memory::left_beside(serve)?,
             domain: domain(serve),

@@ -1,14 +1,16 @@
 //! `farcall kv status`: where the replicas of a store are.
 
+use core::fmt;
+
 use farcall_base::printable;
 use farcall_kv::Failure as KvFailure;
 use farcall_kv::replicated::{OpenRegistry, RegistryPlace};
 use farcall_kv::wire::Replication;
 use farcall_lab::units::Size;
 use farcall_replica::{ClaimError, Record, Registry, ReplicaStage, ReplicaStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::place::map_in;
+use super::place::{Process, map_in, primary_in_words};
 use super::refused::Failed;
 use super::way::Connection;
 use super::{SCHEMA, placement};
@@ -44,12 +46,13 @@ pub fn status(status: &KvStatus) -> Result<(), Failure> {
             continue;
         }
         let found = found.map_err(|failure| failure.explained(connection.about("")))?;
+        let primary = Primary::of(&connection, shard);
         match found {
             Some(found) => {
-                tell_replication(shard, &found, &mut report)?;
+                tell_replication((shard, &primary), &found, &mut report)?;
                 lacking.extend((!found.trouble.is_empty()).then(|| shard.to_string()));
             }
-            None => report.line(format_args!("shard {shard}: not replicated"))?,
+            None => tell_alone((shard, &primary), &mut report)?,
         }
     }
     if lacking.is_empty() {
@@ -65,7 +68,63 @@ pub fn tell_away(shard: u32, report: &mut Report) -> Result<(), Failure> {
     report.object(&json!({ "schema": SCHEMA, "kind": "away", "shard": shard }))
 }
 
-fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Result<(), Failure> {
+/// Who serves a shard, as far as it says so.
+struct Primary {
+    process: Option<Process>,
+    /// Where clients find it. They learn from shard 0 where the others are.
+    at: Option<String>,
+}
+
+impl Primary {
+    fn of(connection: &Connection, shard: u32) -> Self {
+        let at = (shard == 0).then(|| connection.at().to_string());
+        Self { process: connection.process_of(shard), at }
+    }
+
+    /// The last one, by the name that the registry has.
+    fn recorded(name: &str) -> Self {
+        match Process::parse(name) {
+            Some(process) => Self { process: Some(process), at: None },
+            None => Self { process: None, at: Some(name.to_owned()) },
+        }
+    }
+
+    fn object(&self) -> Value {
+        let process = self.process.as_ref();
+        json!({
+            "process": process.map(|process| process.number),
+            "host": process.map(|process| &process.host),
+            "at": self.at,
+        })
+    }
+}
+
+impl fmt::Display for Primary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.process {
+            Some(process) => write!(f, "{process}")?,
+            None => f.write_str("a process of an older version, which does not say which")?,
+        }
+        self.at.as_ref().map_or(Ok(()), |at| write!(f, ", at {at}"))
+    }
+}
+
+/// A shard has no replicas.
+fn tell_alone((shard, primary): (u32, &Primary), report: &mut Report) -> Result<(), Failure> {
+    report.line(format_args!("shard {shard}: not replicated; served by {primary}"))?;
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "alone",
+        "shard": shard,
+        "primary": primary.object(),
+    }))
+}
+
+fn tell_replication(
+    (shard, primary): (u32, &Primary),
+    found: &Replication,
+    report: &mut Report,
+) -> Result<(), Failure> {
     // Until then it is that of a recovery.
     let has_own = replicas_recorded(found);
     let lease = if has_own { "" } else { ", which is ten times as long until backups have the log" };
@@ -76,6 +135,7 @@ fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Res
         Size(*bytes as usize),
         lease_left.as_millis()
     ))?;
+    report.line(format_args!("  its primary is {primary}"))?;
     for ReplicaStatus { backup, stage, is_recorded, behind_bytes, .. } in replicas {
         let stage = match stage {
             ReplicaStage::Beginning => "is begun".to_owned(),
@@ -103,6 +163,7 @@ fn tell_replication(shard: u32, found: &Replication, report: &mut Report) -> Res
         "schema": SCHEMA,
         "kind": "replication",
         "shard": shard,
+        "primary": primary.object(),
         "level": level.to_string(),
         "epoch": epoch,
         "log_bytes": bytes,
@@ -130,12 +191,21 @@ fn tell_records(place: &RegistryPlace, report: &mut Report) -> Result<(), Failur
         report.line(format_args!(
             "shard {shard}: the last primary was {}, in epoch {epoch}; {} replicas of {wanted} have every \
              acknowledged write",
-            printable(&primary),
+            primary_in_words(&primary),
             replicas.len()
         ))?;
-        for place in replicas {
+        for place in &replicas {
             report.line(format_args!("  {}", printable(&place.backup)))?;
         }
+        report.object(&json!({
+            "schema": SCHEMA,
+            "kind": "recorded",
+            "shard": shard,
+            "primary": Primary::recorded(&primary).object(),
+            "epoch": epoch,
+            "wanted": wanted,
+            "replicas": replicas.iter().map(|place| &place.backup).collect::<Vec<_>>(),
+        }))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! in files of [`super::saved`].
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::SCHEMA;
 use super::long::Importer;
-use super::many::{IMPORT_BYTES, IMPORT_OBJECTS, Writing, named};
+use super::many::{IMPORT_BYTES, IMPORT_OBJECTS, Writing, create_new, named};
 use super::refused::Failed;
 use super::saved::{FORMAT, KeyAndValue, Line, SavedObjects, Summed, Wrong, verify};
 use super::way::Connection;
@@ -51,9 +51,7 @@ pub fn export(backup: &KvBackup, file: &Path) -> Result<(), Failure> {
         tables.extend(saved.tables.iter().map(|(name, level)| (name.clone(), level.to_string())));
         objects += found;
     }
-    let created = OpenOptions::new().write(true).create_new(true).open(file);
-    let created =
-        created.map_err(|error| Failure::Run(format!("cannot create {}: {error}", file.display())))?;
+    let created = create_new(file)?;
     if let Err(failed) = write_all(created, &logs, &tables, objects) {
         // A part of an export is of no use, and would be in the way of the next one.
         let _ = std::fs::remove_file(file);

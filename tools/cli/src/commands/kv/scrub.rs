@@ -139,6 +139,9 @@ fn tell(
 ) -> Result<(), Failure> {
     let bytes = Size(outcome.bytes as usize);
     match (is_replicated, outcome.bytes) {
+        (true, _) if outcome.replicas == 0 => report.line(format_args!(
+            "shard {shard}: compared with nothing, since no backup has a whole replica"
+        ))?,
         (true, _) => {
             report.line(format_args!("shard {shard}: {bytes} compared at {} backups", outcome.replicas))?
         }

@@ -17,7 +17,7 @@ use farcall_kv::store::Store;
 use farcall_kv::{Shard, SharedShard, TableGuard};
 
 use super::health::Health;
-use super::place::{first_primary, join_as_shard, tell_transport, transport_of};
+use super::place::{first_primary, join_as_shard, tell_process, tell_transport, transport_of};
 use super::serving::Serving;
 use super::{RANKS, access, cluster, data, memory, primary, resp};
 use crate::arguments::kv::{KvPlace, KvServe};
@@ -123,7 +123,13 @@ fn check(serve: &KvServe, transport: Option<TransportKind>, settings: &Settings)
         )));
     }
     if let Some(transport) = transport {
-        access::check(&serve.place.at, serve.allow, transport, settings)?;
+        access::check(("--at", &serve.place.at), serve.allow, transport, settings)?;
+    }
+    if let Some(at) = &serve.backup {
+        access::check_address("--backup", &at.to_string(), serve.allow)?;
+    }
+    if let Some(at) = &serve.health {
+        access::check_probes("--health", at, serve.allow)?;
     }
     resp::check(serve)?;
     if let Some(transport) = transport {
@@ -169,7 +175,7 @@ fn transport_for(
         (0, Some(transport)) => transport,
         _ => transport_of(node, place, place.look_within())?,
     };
-    access::check(&place.at, serve.allow, transport, node.settings())?;
+    access::check(("--at", &place.at), serve.allow, transport, node.settings())?;
     check_settings_needed(&place.settings, &[transport])?;
     Ok(transport)
 }
@@ -209,7 +215,7 @@ fn turn_until_replaced(
         if let Some(health) = health
             && health.is_asked()
         {
-            health.tell(daemon.hindrance());
+            health.tell(daemon.hindrance(), daemon.is_registry_silent());
         }
         if daemon.is_handed_over() {
             linger(daemon);
@@ -249,6 +255,8 @@ fn agree(serve: &KvServe, place: &KvPlace, bootstrap: &Bootstrap) -> Result<(), 
         }
     }
     let own = Address::new(own).map_err(Failure::run)?;
+    // Whoever finds the other key finds this one as well.
+    tell_process(directory)?;
     directory.publish(STORE_KEY, own).map_err(Failure::run)
 }
 

@@ -47,7 +47,7 @@ impl Serving<'_> {
         }
         if let Some((health, at)) = self.health {
             // Whoever reads that it serves may ask at once.
-            health.tell(daemon.hindrance());
+            health.tell(daemon.hindrance(), daemon.is_registry_silent());
             report.line(format_args!("probes are answered at http://{at}/healthz and /readyz"))?;
         }
         report.object(&json!({

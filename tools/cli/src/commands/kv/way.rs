@@ -1,17 +1,18 @@
 //! How a command reaches the store: through slots of a daemon on this host, or over the network.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use farcall::bootstrap::HostPort;
+use farcall::bootstrap::{Directory, HostPort};
 use farcall::parameters::Settings;
 use farcall::{CallError, Endpoint, Node, host_access};
 use farcall_kv::daemon::{DaemonClient, SlotFailure, attach_on_host_within};
 use farcall_kv::slots::AttachError;
 use farcall_kv::{Client, Failure as KvFailure};
 
-use super::place::{find_in_registry, join_as_client, transport_of, unreachable};
+use super::place::{Process, find_in_registry, join_as_client, process_of, transport_of, unreachable};
 use super::refused::{About, Failed, Refusal};
 use crate::arguments::kv::{KvPlace, KvTable, KvWay, SlotsArgument};
 use crate::arguments::load_set;
@@ -162,6 +163,7 @@ pub struct Connection {
     at: HostPort,
     /// How long an operation waits for another primary here.
     patience: Duration,
+    directory: Arc<Directory>,
     _node: Node,
 }
 
@@ -176,12 +178,13 @@ impl Connection {
     fn open_until(place: &KvPlace, deadline: Instant) -> Result<Self, Failure> {
         let (bootstrap, at) = join_as_client(place, deadline)?;
         let left = deadline.saturating_duration_since(Instant::now()).max(ANSWER_WITHIN_MIN);
+        let directory = Arc::clone(&bootstrap.directory);
         let node = Node::new(bootstrap, settings_of(place, left)?);
         let found = KvPlace { at, ..place.clone() };
         let transport = transport_of(&node, &found, left)?;
         let endpoint = node.endpoint(transport.name()).map_err(Failure::run)?;
         let patience = if place.registry.is_some() { left.min(LOOK_UP_AFTER) } else { left };
-        Ok(Self { endpoint, at: found.at, patience, _node: node })
+        Ok(Self { endpoint, at: found.at, patience, directory, _node: node })
     }
 
     /// A client of all shards. It waits for a new primary as long as the command looks for the store.
@@ -191,6 +194,16 @@ impl Connection {
         let mut client = Client::new(&self.endpoint, 0..shards);
         client.be_patient(self.patience);
         Ok(client)
+    }
+
+    /// Where shard 0 was found.
+    pub fn at(&self) -> &HostPort {
+        &self.at
+    }
+
+    /// Which process a shard is, if it says so.
+    pub fn process_of(&self, shard: u32) -> Option<Process> {
+        process_of(&self.directory, shard)
     }
 
     /// What failures of operations on a table are about.
