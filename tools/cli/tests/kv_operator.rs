@@ -216,7 +216,7 @@ fn a_dash_is_standard_output_and_input() {
 }
 
 #[test]
-fn a_file_that_is_no_log_is_left_as_it_is_and_an_empty_one_begins_anew() {
+fn a_file_that_is_no_log_is_left_as_it_is_and_an_empty_one_begins_again() {
     let folder = Folder::new("no-log");
     let (data, at) = (folder.of("data"), place(48));
     fs::create_dir(&data).expect("room");
