@@ -216,7 +216,7 @@ fn a_dash_is_standard_output_and_input() {
 }
 
 #[test]
-fn a_file_that_is_no_log_is_left_as_it_is_and_an_empty_one_begins_anew() {
+fn a_file_that_is_no_log_is_left_as_it_is_and_an_empty_one_begins_again() {
     let folder = Folder::new("no-log");
     let (data, at) = (folder.of("data"), place(48));
     fs::create_dir(&data).expect("room");
@@ -261,7 +261,7 @@ fn small_things_are_said_so_that_one_knows_what_to_do() {
     let at = place(49);
     assert_eq!(kv(&at, &["mput", "a", "1", "b", "2"]).0, Some(0));
     let (status, listing, sentence) = kv(&at, &["mget", "a", "list", "b"]);
-    assert_eq!((status, &*listing), (Some(1), "a\t1\t1\nb\t1\t2\n"), "{sentence}");
+    assert_eq!((status, &*listing), (Some(1), "a\t3\t1\nb\t4\t2\n"), "{sentence}");
     assert!(sentence.contains("`list`: the object is a collection"), "{sentence}");
     let (status, _, sentence) = kv(&at, &["mget", "none", "list"]);
     assert!(

@@ -346,7 +346,7 @@ fn first_image(
 ) -> Result<Image, PrimaryError> {
     let own = record.own;
     let disk = match if own == 0 { Found::None } else { images.open(own)? } {
-        // An empty one would begin anew, and what the replicas have would be lost.
+        // An empty one would be a new log, and what the replicas have would be lost.
         Found::Image(disk) if disk.bytes() == 0 && !record.replicas.is_empty() => {
             tell(Waits::Instead("the log here is empty".to_owned()));
             None

@@ -61,8 +61,8 @@ struct Serving {
 
 impl Serving {
     fn begin(plan: BackupPlan) -> Result<Self, Failure> {
-        let BackupPlan { at, option, data: folder, memory, domain, registry, transport, allow, mut settings } =
-            plan;
+        let BackupPlan { at, option, data: folder, memory, domain, registry, transport, .. } = plan;
+        let (allow, mut settings) = (plan.allow, plan.settings);
         if let Some(folder) = &folder {
             data::warn_of_memory(folder);
         }

@@ -286,9 +286,13 @@ struct Imported {
 }
 
 impl Imported {
-    /// The failure with what was written before. Of what was being written nobody knows.
+    /// The failure with what was written before. Of what was being written nobody knows, unless it was
+    /// refused.
     fn ended_by(&self, failure: Failure) -> Failure {
         let written = self.written;
+        if matches!(failure, Failure::Usage(_) | Failure::Outcome(Outcome::NotFound, _)) {
+            return failure;
+        }
         failure.with(&format!("{written} objects were written before, and some of the next lines may be"))
     }
 
