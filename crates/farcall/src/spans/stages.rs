@@ -24,7 +24,13 @@ pub(crate) struct TracedOperation {
 impl TracedOperation {
     /// The stages of a call that has completed at its caller, at `end` at the latest.
     pub fn stages_of_call(&self, end: Instant) -> Vec<Stage> {
-        let Some(records) = self.since_submitted() else { return Vec::new() };
+        let Some(mut records) = self.since_submitted() else { return Vec::new() };
+        // A response that was repeated comes once more when the call is over.
+        let is_end =
+            |record: &TraceRecord| record.event == event::COMPLETED && record.operation == self.operation;
+        if let Some(end) = records.iter().position(is_end) {
+            records.truncate(end + 1);
+        }
         // Its number on the wire, if that is another one. The record has it in the place of a time.
         let is_name = |record: &&TraceRecord| {
             record.event == event::NAMED && record.time.as_nanos() as u32 == self.operation
@@ -165,6 +171,18 @@ mod tests {
         assert_eq!((stages[0].begin, stages[2].end), (points[0], points[3]));
         traced.of.operation = 9;
         assert_eq!(traced.of.stages_of_call(points[3]), [], "it was never submitted");
+    }
+
+    #[test]
+    fn a_response_that_comes_again_changes_nothing() {
+        let mut traced = Traced::new(7);
+        let points = traced.mark_all(&CALL[..3], 7);
+        let last_part = traced.mark(event::RESPONSE_RECEIVED, 7, SESSION);
+        let completed = traced.mark(event::COMPLETED, 7, SESSION);
+        let end = traced.mark(event::RESPONSE_RECEIVED, 7, SESSION);
+        let stages = traced.of.stages_of_call(end);
+        assert_eq!(Traced::names(&stages), ["submit", "away", "complete"]);
+        assert_eq!((stages[1].begin, stages[1].end, stages[2].end), (points[1], last_part, completed));
     }
 
     #[test]

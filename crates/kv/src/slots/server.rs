@@ -212,7 +212,7 @@ impl SlotServer {
     /// them: for a daemon that has waited.
     pub fn seek(&mut self) -> bool {
         let clients = self.places.iter_mut().filter_map(|place| place.client.as_mut());
-        clients.fold(false, |found, client| client.seek() || found)
+        clients.filter_map(|client| client.seek().then_some(())).count() > 0
     }
 
     /// Takes the request of an address once more, as if it had come just now.

@@ -42,7 +42,8 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
     show(&findings(&runs), &mut report)?;
     if explain.try_out {
         for run in &runs {
-            let tried = trial::of_run(run, explain.pairs, Trust::of(explain.trust))?.map(|tried| tried.finding);
+            let tried =
+                trial::of_run(run, explain.pairs, Trust::of(explain.trust))?.map(|tried| tried.finding);
             show(&tried.into_iter().collect::<Vec<_>>(), &mut report)?;
         }
     }

@@ -285,7 +285,9 @@ pub fn run(causes: &Causes) -> Result<(), Failure> {
             let run = prepared.run(seed)?;
             score.add(injection.rule, &run);
             if causes.try_out {
-                score.add_tried(trial::of_run(&run, causes.pairs, Trust::Own)?.and_then(|tried| tried.verdict));
+                score.add_tried(
+                    trial::of_run(&run, causes.pairs, Trust::Own)?.and_then(|tried| tried.verdict),
+                );
             }
             progress.step();
         }
