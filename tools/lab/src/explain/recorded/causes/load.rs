@@ -17,8 +17,8 @@ pub struct Load {
     pub achieved: f64,
     /// What the offer takes with all that the protocol adds, if it is known.
     pub on_wire: Option<f64>,
-    /// At which part of the links' rate messages were completed from the first to the last, whenever they were
-    /// due, if it is known: what can be carried, where a queue was there all the time.
+    /// At which part of the links' rate messages were completed from the first to the last, whenever they
+    /// were due, if it is known: what can be carried, where a queue was there all the time.
     pub capacity: Option<f64>,
     /// The share of all messages that were due while their client had as many in flight as it may.
     pub waited: f64,
@@ -65,8 +65,8 @@ impl Load {
         (self.achieved / self.drawn).max(CARRIED_LEAST)
     }
 
-    /// What can be carried, as a part of the links' rate; `None` where nothing says it: a queue that is longer
-    /// than the window hides it.
+    /// What can be carried, as a part of the links' rate; `None` where nothing says it: a queue that is
+    /// longer than the window hides it.
     pub fn can(self) -> Option<f64> {
         match self.carried() > CARRIED_LEAST {
             true => Some(self.achieved.min(self.offered)),
