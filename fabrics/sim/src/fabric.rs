@@ -50,10 +50,10 @@ impl Fabric {
         self.lock().now()
     }
 
-    /// From now on only the first `bytes` bytes of each datagram are really carried, and the last 16; between
-    /// them arrives anything, at the same time. It saves the machine's memory bandwidth where long payloads
-    /// are only timed. Headers must be within these bytes, and protocols must not check what they carry.
-    /// Records and blocks of lanes are always whole.
+    /// From now on only the first `bytes` bytes of each datagram are really carried, and the last 16; what is
+    /// between them arrives as zeros, at the same time. It saves the machine's memory bandwidth where long
+    /// payloads are only timed. Headers must be within these bytes, and protocols must not check what they
+    /// carry. Records and blocks of lanes are always whole.
     pub fn carry_at_most(&self, bytes: usize) {
         self.lock().carry_at_most(bytes);
     }

@@ -2,6 +2,8 @@
 //!
 //! Buffers are used again: what a run holds at its peak is what it ever allocates.
 
+use core::ops::Range;
+
 /// The shortest buffer: small packets are common, and a spare for each few bytes of difference would be none.
 const BUFFER_BYTES_MIN: usize = 128;
 
@@ -15,7 +17,8 @@ const TRAILER_BYTES: usize = 16;
 /// Buffers that are a little longer than powers of two, and spares of each length.
 #[derive(Debug)]
 pub struct Buffers {
-    /// How many bytes of a packet's start are really written.
+    /// How many bytes of a packet's start are really written. All others of a buffer are zero, but for the
+    /// trailer.
     carried_bytes: usize,
     spares: Vec<Vec<Box<[u8]>>>,
     /// Bytes in all buffers, spare or not.
@@ -43,11 +46,20 @@ impl Buffers {
         let mut buffer = self.take(length);
         let carried = length.min(self.carried_bytes);
         copy(&mut buffer[..carried], parts, 0);
-        if carried < length {
-            let trailer = length.saturating_sub(TRAILER_BYTES).max(carried);
-            copy(&mut buffer[trailer..length], parts, trailer);
+        if self.carried_bytes < usize::MAX {
+            let before = buffer.last_chunk_mut().expect("a buffer is longer than its packets");
+            let before = core::mem::replace(before, (length as u64).to_le_bytes());
+            buffer[self.trailer(u64::from_le_bytes(before) as usize)].fill(0);
+            let trailer = self.trailer(length);
+            copy(&mut buffer[trailer.clone()], parts, trailer.start);
         }
         buffer
+    }
+
+    /// Where the trailer of a packet is that is carried apart. How long the last packet of a buffer was is at
+    /// the buffer's end, where no packet reaches.
+    fn trailer(&self, length: usize) -> Range<usize> {
+        length.saturating_sub(TRAILER_BYTES).max(self.carried_bytes).min(length)..length
     }
 
     /// A buffer of at least `length` bytes; among those that are carried are some of earlier packets.
@@ -120,6 +132,11 @@ mod tests {
             buffers.keep(buffer);
         }
         assert_eq!(buffers.bytes, 256 + STAGGER_BYTES);
+        let shorter = buffers.filled(150, &[&[4; 150]]);
+        buffers.keep(shorter);
+        let longer = buffers.filled(250, &[&[5; 250]]);
+        assert!(longer[50..234].iter().all(|byte| *byte == 0), "nothing is left of the trailer before");
+        buffers.keep(longer);
         for length in [0, 1, 49, 50, 51, 60, 66, 67] {
             let packet: Vec<u8> = (0..length).collect();
             let (head, tail) = packet.split_at(packet.len() / 3);
