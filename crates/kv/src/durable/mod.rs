@@ -14,6 +14,7 @@ mod format;
 mod frames;
 mod journal;
 mod level;
+mod log_error;
 mod moved;
 pub(crate) mod parts;
 mod rebuilding;
@@ -40,8 +41,9 @@ pub use counters::LogCounters;
 pub use format::fuzz_log;
 pub(crate) use format::{Ending, FRAME_BYTES, frame_at};
 pub use level::{Level, REPLICAS_MAX};
+pub use log_error::LogError;
+pub use recovery::Recovered;
 pub(crate) use recovery::{BlockSource, outline, outline_until};
-pub use recovery::{LogError, Recovered};
 pub use saved::{SavedLog, SavedLong, SavedLongs, SavedObjects};
 pub use statistics::{BUCKETS, Histogram, LogStatistics};
 

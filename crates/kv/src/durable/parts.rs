@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use farcall_disk::Blocks;
 
 use super::format::{Ending, GroupHeader, Record, records};
+use super::log_error::LogError;
 use super::rebuilding::Rebuilding;
-use super::recovery::{Group, LogError, State, check_segment};
+use super::recovery::{Group, State, check_segment};
 use super::replay;
 use crate::TableId;
 use crate::placement::{Exporter, SlotRange, SlotSet, TakenClient};

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use farcall_base::SipKey;
 
 use super::format::{Record, records};
-use super::recovery::LogError;
+use super::log_error::LogError;
 use crate::store::{
     Change, Changed, CollectionHeader, Elements, Growth, List, LongHeader, MEMORY_BYTES_MIN, Store,
     WriteError,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use farcall_disk::Disk;
 
 use super::format::Record;
-use super::recovery::{LogError, Recovered, read_only};
+use super::log_error::LogError;
+use super::recovery::{Recovered, read_only};
 use super::{Level, TableEntry};
 use crate::TableId;
 use crate::store::PIECE_BYTES;

@@ -211,8 +211,11 @@ impl SlotServer {
     /// come, wherever it is; says whether there is anything. Takes lines from clients that are about to write
     /// them: for a daemon that has waited.
     pub fn seek(&mut self) -> bool {
-        let clients = self.places.iter_mut().filter_map(|place| place.client.as_mut());
-        clients.filter_map(|client| client.seek().then_some(())).count() > 0
+        let mut has_any = false;
+        for client in self.places.iter_mut().filter_map(|place| place.client.as_mut()) {
+            has_any |= client.seek();
+        }
+        has_any
     }
 
     /// Takes the request of an address once more, as if it had come just now.

@@ -9,6 +9,7 @@ mod causes;
 
 use std::collections::BTreeMap;
 
+use farcall::parameters::quantity::parse_duration;
 use serde_json::Value;
 
 use self::causes::Cause;
@@ -133,13 +134,17 @@ pub fn messages(runs: &[RecordedRun]) -> Vec<Finding> {
     let several = runs.len() > 1;
     let of_run = |run: &RecordedRun| {
         let name = if several { format!("{} ", run.name) } else { String::new() };
-        let handler = run.run.option(HANDLER_OPTION).map(str::to_owned);
-        let handler = handler.filter(|time| !time.starts_with("0"));
+        let handler = run.run.option(HANDLER_OPTION).filter(|time| takes_time(time)).map(str::to_owned);
         let streams: Vec<_> =
             run.figures.iter().filter_map(|figure| Stream::of(figure, handler.clone())).collect();
         streams.into_iter().flat_map(move |stream| findings(&stream, &name)).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
+}
+
+/// Whether a time of an option is more than none.
+fn takes_time(text: &str) -> bool {
+    parse_duration(text).is_ok_and(|time| !time.is_zero())
 }
 
 /// Where idleness was watched the causes by counters, otherwise where a typical message spends its time.
@@ -293,4 +298,14 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
 
 fn micros(nanos: f64) -> String {
     format!("{:.2} us", nanos / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_injected_where_its_time_is_more_than_none() {
+        assert_eq!(["500ns", "2us", "0ns", "0us", "x"].map(takes_time), [true, true, false, false, false]);
+    }
 }

@@ -20,7 +20,7 @@ const TIMES: [f64; 3] = [2.0, 4.0, 16.0];
 
 /// Where the ends of what is predicted are further apart than this the upper one says nothing: only that
 /// less than the lower one refutes.
-const SPAN_MAX: f64 = 4.0;
+pub const SPAN_MAX: f64 = 4.0;
 
 /// How far the part that is carried may be off all of it: of few long messages chance and the ends of the
 /// window decide.

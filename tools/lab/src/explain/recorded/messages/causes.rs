@@ -6,6 +6,7 @@
 //! both allows, and what a side does no more than the other side allows.
 
 use super::Stream;
+use crate::explain::recorded::causes::experiment::SPAN_MAX;
 
 /// A counter that counts less often than this share of the messages refuses too little to matter.
 const REFUSED_MIN: f64 = 0.01;
@@ -25,9 +26,6 @@ const GAIN_MAX: f64 = 100.0;
 
 /// A callback that is this part of what the receiver does is what it does: it goes first.
 const CALLBACK_MIN: f64 = 0.5;
-
-/// A prediction whose ends are further apart than this can hardly be wrong: it tests nothing.
-const SPAN_MAX: f64 = 4.0;
 
 /// What a change gains at least, as a power of what it may gain, and what chance may add.
 const LEAST_POWER: f64 = 0.45;
