@@ -186,8 +186,8 @@ pub struct ExchangeResult {
     /// Response bytes received per second of wall-clock time.
     pub received_bytes_per_second: f64,
     /// Calls per second, all clients together: those that began in the window, over the time that they were
-    /// in flight, for each place for a call in flight. Where the windows of clients differ much it is all calls
-    /// over the longest one.
+    /// in flight, for each place for a call in flight. Where the windows of clients differ much it is all
+    /// calls over the longest one.
     pub calls_per_second: f64,
     /// Calls completed in the window per second of it.
     pub completed_per_second: f64,
